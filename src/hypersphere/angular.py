@@ -1,4 +1,4 @@
-"""Angular functions g as objects that layers and losses take: each knows g from the cosine and from an angle.
+"""Angular functions g as objects for layers and losses; each computes g from the cosine and from the angle.
 
 Your own g needs no subclass: any object with ``from_cos(c)`` works in a layer, and one that also has
 ``from_angle(theta)`` in a margin loss. ``hs.register("angular", name, cls)`` gives it a name.

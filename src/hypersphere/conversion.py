@@ -95,7 +95,7 @@ def convert(
     """Replace convolutions, linear and recurrent layers of ``model`` by their h·g twins.
 
     Args:
-        model: any module, also of timm and torchvision. A layer given itself becomes its twin.
+        model: any module, also of timm and torchvision. If it is a single layer, its twin is returned.
         magnitude: h, a name or an object of :mod:`hypersphere.magnitude`.
         angular: g, a name or an object of :mod:`hypersphere.angular`.
         weighted: how ‖w‖ enters: ``"linear"``, ``"product"`` or ``"separate"``; None ignores it.
@@ -104,12 +104,12 @@ def convert(
             names is chosen if one is included and none skipped.
         skip: patterns of layers that stay plain.
         output_layer: the classifier, which stays plain unless ``include`` has its exact name: a module or its name, or
-            a list of several; False for a backbone that has none; None to have it found. A model with
-            ``get_classifier`` (timm), ``get_output_embeddings`` (transformers) or ``num_classes`` says it itself; else
-            the last linear layer is taken, with those that give further outputs, and a warning is logged that names it.
+            a list of several; False for a backbone that has none. None takes the one the model declares
+            (``get_classifier`` in timm, ``get_output_embeddings`` in transformers, or ``num_classes``). If it declares
+            none, the last linear layer is taken, with those of further outputs, and a warning in the log names it.
         keep_weights: start from the present weights and biases (thesis sec. 4.4.3), else draw new ones. Either way the
-            parameters are the same objects (in place: also those of ``model``), so that ties, frozen weights and
-            optimizers continue as before.
+            parameter objects are kept (with ``inplace`` those of ``model``), so that ties, frozen weights and
+            optimizers continue to work.
         inplace: change ``model`` itself instead of a copy.
 
     Returns:
@@ -119,8 +119,8 @@ def convert(
         reads directly (attention) and layers without a twin (``LSTMCell``, ``Bilinear``) are kept, and a warning
         lists them.
 
-        What a converted model of transformers or timm saves says so: the plain network refuses it, and
-        :func:`hypersphere.load_pretrained` restores it.
+        Files that a converted model of transformers or timm saves record the conversion: the plain network refuses to
+        load them, and :func:`hypersphere.load_pretrained` restores the converted model.
 
     Raises:
         TypeError: If ``model`` is not a module or is scripted.

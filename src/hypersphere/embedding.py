@@ -53,8 +53,8 @@ def embed(
         device: where the model runs; None: where it is.
         normalize: how uint8 images are normalised: ``"symmetric"``, ``"unit"``, ``"mean"`` (with ``mean``) or
             ``"standard"`` (with ``mean`` and ``std``), see :func:`hypersphere.data.normalize`. The default ``"auto"``
-            is what the network was trained with if :func:`hypersphere.load` loaded it, else ``"symmetric"``, and leaves
-            floating images as they are; None leaves both.
+            takes the normalisation that the network was trained with if :func:`hypersphere.load` loaded it, else
+            ``"symmetric"``; it leaves floating images as they are. None normalises nothing.
         mean: mean of each channel in [0, 1], for ``"standard"`` and ``"mean"``.
         std: standard deviation of each channel in [0, 1], for ``"standard"``.
         features: another source of embeddings: the name of the module whose input they are, or a function of a batch,
@@ -66,8 +66,8 @@ def embed(
     Raises:
         ValueError: If ``images`` is empty, ``features`` is not a module of the model, an embedding is NaN or not (N,
             d), or ``normalize``, ``mean`` or ``std`` is given where it would change nothing: with floating images, or
-            with a normalisation that has no mean. Also if the network was trained with the mean of its images, and its
-            run does not say which that is.
+            with a normalisation that has no mean. Also if the network was trained with the mean of its images and its
+            run does not hold that mean.
         TypeError: If ``images`` is neither a tensor, a split nor an iterable of batches.
 
     Example:

@@ -24,10 +24,10 @@ class LayerEnergy:
 
     Attributes:
         layer: Name of its weight.
-        neurons, dim: How many there are in a set, and of how many dimensions.
+        neurons, dim: Number of neurons in a set, and their dimension.
         sets: Sets of neurons: groups of a convolution, gates of a recurrent layer.
         energy: Mean over pairs and sets.
-        random: That of as many random directions.
+        random: Energy of equally many random directions.
     """
 
     layer: str
@@ -43,8 +43,8 @@ class EnergyTable:
     """The energies of a model's layers. It prints as a table, and is an HTML table in a notebook.
 
     Attributes:
-        layers: One entry a layer.
-        settings: The energy, in words.
+        layers: One entry for each layer.
+        settings: The settings of the energy, in words.
     """
 
     layers: tuple[LayerEnergy, ...]
@@ -93,12 +93,12 @@ def energy(
 ) -> EnergyTable:
     """Compute the hyperspherical energy of every layer of a model, beside that of random directions (thesis 5.1).
 
-    An energy below the random one means directions that are more even than chance. Layers whose neurons have one
-    dimension have no directions: they are left out, and the log names them.
+    An energy below that of random directions means that the neurons are spread more evenly than by chance. Layers whose
+    neurons have one dimension have no directions: they are left out, and the log names them.
 
     Args:
         model: A model, or vectors: a tensor, NumPy array or list, one vector per row.
-        s: Power of the distance, ≥ 0; 0 is the logarithm. Larger values depend on the closest neurons only.
+        s: Power of the distance, ≥ 0; 0 is the logarithm. With a large s only the closest neurons matter.
         distance: ``"euclidean"``, or ``"angular"`` for arccos(ŵ_i·ŵ_j) instead.
         half_space: Take the energy of {ŵ, −ŵ}: of lines instead of directions.
         include: Glob patterns on layer or weight names; None takes all.
@@ -106,7 +106,7 @@ def energy(
         seed: Seed of the random directions that each layer is compared with.
 
     Returns:
-        A table: print it, show it in a notebook, iterate over it, or ask it for a layer by name.
+        A table: print it, show it in a notebook, iterate over it, or index it by the name of a layer.
 
     Raises:
         TypeError: If ``model`` is neither a model nor an array of numbers.

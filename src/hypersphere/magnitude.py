@@ -1,8 +1,8 @@
-"""Magnitude functions h as objects that layers take.
+"""Magnitude functions h as objects for layers.
 
 Your own h needs no subclass: any callable h(n) of the patch norm works. If h(n)/n has a limit at 0,
-give it a method ``ratio(n)`` too, so that zero patches get their gradient; a method
-``for_layer(channels)`` if each layer is to have its own copy. ``hs.register("magnitude", name, cls)`` gives it a name.
+add a method ``ratio(n)``, so that zero patches get the correct gradient. If each layer should have its own copy,
+add a method ``for_layer(channels)``. ``hs.register("magnitude", name, cls)`` gives your h a name.
 """
 
 from __future__ import annotations
@@ -85,7 +85,8 @@ class Magnitude(FullPrecision):
             length: norms ‖w‖ of the kernels, one for each output channel.
 
         Returns:
-            h(‖w‖) with α = 1, so that α counts once, and with ρ unchanged; what a subclass's own ``forward`` gives.
+            h(‖w‖) with α = 1, so that α counts once, and with ρ not multiplied by a running mean. For a subclass with
+            its own ``forward`` it is the value of ``forward``.
         """
         if self._is_own:
             return cast(Tensor, self(length))
@@ -106,7 +107,7 @@ class Magnitude(FullPrecision):
         """Return this h as numbers and tensors for fused code.
 
         Returns:
-            Its form, or None in a subclass, whose formula only its own code knows.
+            The form, or None for a subclass, which may have another formula.
         """
         known = type(self) in _FUSED or class_of(self) in _FUSED
         return MagnitudeForm(self.kind, self.alpha, self.beta, self.rho) if known else None
@@ -126,7 +127,7 @@ class Magnitude(FullPrecision):
 
     @property
     def constant(self) -> float | None:
-        """The value of h if it is a constant."""
+        """The value of h if h is constant, else None."""
         return None
 
     def for_layer(self, channels: int) -> Self:
@@ -246,8 +247,8 @@ class Ball(WithRadius):
         rho: operator radius, > 0; its initial value if learnable.
         learnable: learn ρ by gradient descent; it stays positive by construction.
         running: multiply ρ by the mean norm of the patches (eq. C.1), so that it needs no tuning to the scale of the
-            data: the batch's mean while training, without gradient, a moving average in evaluation mode.
-        momentum: weight of the newest batch in that average, in (0, 1]; the first batch sets it. 0.1 as in BatchNorm.
+            data. Training mode uses the mean of the batch, without gradient; evaluation mode uses a moving average.
+        momentum: weight of the newest batch in that average, in (0, 1]; 0.1 as in BatchNorm. The first batch sets it.
         form: how ρ is kept positive: ``"log"`` (ρ = exp r), or ``"square"`` (ρ = r² + 1e-4, as in the authors' released
             code).
 
@@ -271,8 +272,8 @@ class Tanh(WithRadius):
         rho: operator radius, > 0; its initial value if learnable.
         learnable: learn ρ by gradient descent; it stays positive by construction.
         running: multiply ρ by the mean norm of the patches (eq. C.1), so that it needs no tuning to the scale of the
-            data: the batch's mean while training, without gradient, a moving average in evaluation mode.
-        momentum: weight of the newest batch in that average, in (0, 1]; the first batch sets it. 0.1 as in BatchNorm.
+            data. Training mode uses the mean of the batch, without gradient; evaluation mode uses a moving average.
+        momentum: weight of the newest batch in that average, in (0, 1]; 0.1 as in BatchNorm. The first batch sets it.
         form: how ρ is kept positive: ``"log"`` (ρ = exp r), or ``"square"`` (ρ = r² + 1e-4, as in the authors' released
             code).
 
@@ -312,12 +313,12 @@ class Segment(WithRadius):
 
     Args:
         alpha: slope α of h up to the radius ρ, > 0; beyond it the slope is ``beta``.
-        beta: slope above it, ≥ 0; 0 bounds h. The default 0.5 grows half as fast there.
+        beta: slope beyond the radius, ≥ 0; with 0 h is bounded. With the defaults h grows half as fast there.
         rho: operator radius, > 0, where the slope changes; its initial value if learnable.
         learnable: learn ρ by gradient descent; it stays positive by construction.
         running: multiply ρ by the mean norm of the patches (eq. C.1), so that it needs no tuning to the scale of the
-            data: the batch's mean while training, without gradient, a moving average in evaluation mode.
-        momentum: weight of the newest batch in that average, in (0, 1]; the first batch sets it. 0.1 as in BatchNorm.
+            data. Training mode uses the mean of the batch, without gradient; evaluation mode uses a moving average.
+        momentum: weight of the newest batch in that average, in (0, 1]; 0.1 as in BatchNorm. The first batch sets it.
         form: how ρ is kept positive: ``"log"`` (ρ = exp r), or ``"square"`` (ρ = r² + 1e-4, as in the authors' released
             code).
 

@@ -91,7 +91,7 @@ def test_folder_batches_hold_groups(tmp_path: Path) -> None:
 def test_what_cannot_be_grouped_is_refused() -> None:
     with pytest.raises(ValueError, match="per_class=3 must divide batch_size=8"):
         data.Loader(split(), 8, per_class=3)
-    with pytest.raises(ValueError, match="per_class=16, but no class has as many samples"):
+    with pytest.raises(ValueError, match="per_class=16, but no class has that many samples"):
         data.Loader(split(), 16, per_class=16)
     with pytest.raises(ValueError, match="per_class=0"):
         data.Loader(split(), 8, per_class=0)

@@ -71,7 +71,7 @@ def test_disable_enable_and_several_names() -> None:
     torch.testing.assert_close(hs.orthogonal.enable(model, "second")(IMAGES), second)
     with pytest.raises(ValueError, match="did you mean 'first'"):
         hs.orthogonal.enable(model, "frist")
-    with pytest.raises(ValueError, match="say which"):
+    with pytest.raises(ValueError, match="name=None is ambiguous"):
         hs.orthogonal.enable(model)
     with pytest.raises(ValueError, match="already"):
         hs.orthogonal.adapter(model, name="first")

@@ -201,7 +201,7 @@ def test_errors_leave_the_model_as_it_was() -> None:
     tied = nn.Sequential(nn.Linear(3, 3), nn.Linear(3, 3), nn.Linear(3, 2))
     tied[1].weight = tied[0].weight
     refused("tied to 1.weight", tied)
-    refused("one matrix a block", None, lambda u: u[..., :2])
+    refused("one matrix for each block", None, lambda u: u[..., :2])
 
 
 def test_attach_twice_and_merge_without_attach() -> None:

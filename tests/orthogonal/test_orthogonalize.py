@@ -364,7 +364,7 @@ def test_bad_input() -> None:
     with pytest.raises(ValueError, match="square"):
         orthogonalize(torch.randn(3), "lowdin")
     for attached in ("canonical", "cholesky"):  # orthogonal, and not
-        with pytest.raises(TypeError, match=r"is for hs\.orthogonal\.attach alone"):
+        with pytest.raises(TypeError, match=r"works only in hs\.orthogonal\.attach"):
             orthogonalize(torch.eye(3), attached)
     with pytest.raises(TypeError, match="floating-point"):
         orthogonalize(torch.eye(3).long(), "lowdin")

@@ -24,28 +24,28 @@ def deepfool(
     overshoot: float = 0.02,
     classes: int | None = 10,
 ) -> Tensor:
-    """A small perturbation that changes the answer (Moosavi-Dezfooli et al., thesis C.3).
+    """Change each input slightly, until its prediction changes (Moosavi-Dezfooli et al., thesis C.3).
 
     With w_k = ∇z_k − ∇z_y and f_k = z_k − z_y at the present point, the nearest boundary of the linearised classifier
     is that of l = argmin_k |f_k|/‖w_k‖_q, and the step is
 
         l2 (q = 2):    r = |f_l|/‖w_l‖²₂ · w_l          linf (q = 1):    r = |f_l|/‖w_l‖₁ · sign(w_l)
 
-    until x̃ = clip(x + (1 + overshoot)·Σr) is answered differently. On a linear classifier one step is exact.
+    until the prediction for x̃ = clip(x + (1 + overshoot)·Σr) differs. On a linear classifier one step is exact.
 
-    It works on the samples not yet fooled, so it waits for the device after each step and cannot be captured in a
-    graph.
+    Each step computes only the samples whose prediction has not changed yet. The function therefore waits for the
+    device after each step and cannot be captured in a graph.
 
     Args:
         model: inputs to logits; it is not changed, see :func:`fgsm`.
         x: inputs ``(N, ...)`` in the normalisation that the model takes; ``clip`` is in the same units.
-        labels: classes to get away from; samples answered otherwise, and those labelled -100, stay unchanged. None, as
-            in the original, takes the model's own answers.
+        labels: classes to move away from; samples with another prediction, and those labelled -100, stay unchanged.
+            None takes the predictions of the model, as in the original.
         clip: lowest and highest value of an input; None for inputs without bounds.
         norm: which norm of the perturbation is kept small, ``"l2"`` or ``"linf"``.
-        iterations: largest number of steps of a sample. One that still holds then is returned where it got to.
+        iterations: largest number of steps. A sample whose prediction still holds is returned as the last step left it.
         overshoot: how far beyond the boundary to go, ≥ 0, as a share of the perturbation.
-        classes: how many classes to consider, the likeliest ones for the unchanged sample; None: all.
+        classes: how many classes to consider, the likeliest ones for the unchanged sample; None considers all.
 
     Returns:
         The changed inputs x̃, in the shape of ``x``.

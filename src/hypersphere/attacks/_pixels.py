@@ -58,7 +58,7 @@ def pixels(
             None: the bytes themselves.
         mean: mean of each channel in [0, 1], for ``"standard"`` and ``"mean"``.
         std: standard deviation of each channel, for ``"standard"``.
-        device: where numbers per channel, tensors ``(C, 1, 1)``, are put.
+        device: device of the numbers per channel, which are tensors ``(C, 1, 1)``.
 
     Returns:
         ``clip`` and ``eps`` for the attacks.

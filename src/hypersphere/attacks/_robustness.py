@@ -25,7 +25,7 @@ class Robustness:
         adversarial: Accuracy on the changed samples, in percent.
         samples: Number of samples that are not ignored, over which the accuracies are taken.
         right: Whether each sample was classified correctly before the attack, (n,).
-        held: Whether it still is after the attack, (n,).
+        held: Whether each sample is classified correctly after the attack, (n,).
         l2: Euclidean norm of each perturbation, (n,).
         linf: Largest entry of each perturbation, (n,).
         size: Euclidean norm of each unchanged sample, (n,).
@@ -64,12 +64,12 @@ def robust_accuracy(
     """Evaluate a model on batches before and after an attack.
 
     Args:
-        model: inputs to logits; it is put in evaluation mode meanwhile, and its modes are restored.
+        model: inputs to logits; it is evaluated in evaluation mode, and its modes are restored afterwards.
         batches: ``(x, labels)`` on the model's device; samples labelled -100 are ignored.
         attack: ``attack(model, x, labels)`` gives the changed inputs, e.g. ``functools.partial(hs.attacks.fgsm,
             eps=..., clip=...)``.
-        source: the model that the attack sees. None is the white box, the evaluated model itself; another one is the
-            black box: what is made on ``source`` is transferred to ``model`` (thesis C.1.3).
+        source: the model that the attack sees. None takes the evaluated model itself (white box). With another model,
+            the adversarial samples made on it are transferred to ``model`` (black box, thesis C.1.3).
 
     Returns:
         Both accuracies, and the norms of every perturbation.

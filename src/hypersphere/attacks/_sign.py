@@ -25,26 +25,26 @@ def fgsm(
     """x̃ = clip(x + ε·sign ∇ₓJ(x, y)): one step to the corner of the ε-cube that increases the loss (thesis C.1.2).
 
     Args:
-        model: inputs to logits, or to what ``loss`` takes. It is used in the modes it is in, with autocast as it is;
+        model: inputs to logits, or to what ``loss`` takes. It runs in its present modes and under the present autocast;
             modes, ``requires_grad``, ``.grad`` and buffers stay unchanged. Unwrap ``DistributedDataParallel``.
         x: inputs ``(N, ...)`` in the normalisation that the model takes; ``eps`` and ``clip`` are in the same units.
-        labels: true classes ``(N,)``; -100 leaves a sample unchanged. None takes the model's own answers, so that an
-            adversarial example tells nothing of the label (label leaking, Kurakin et al.).
+        labels: true classes ``(N,)``; -100 leaves a sample unchanged. None takes the model's predictions, so that an
+            adversarial example carries no information on the label (label leaking, Kurakin et al.).
         eps: size ε of the step in units of ``x``, a number or a tensor that broadcasts (one for each channel, ...);
             :func:`pixels` converts 8 of 255.
         clip: lowest and highest value of an input, numbers or tensors; None for inputs without bounds.
         targeted: ``labels`` are classes to move to: the loss is decreased.
         loss: J, whose gradient is taken. ``"log_odds"``, log Σ_{j≠y} exp z_j − z_y, has exactly the gradient of the
-            cross-entropy divided by 1 − p_y, hence the same signs, but does not vanish where p_y rounds to 1 (only
-            where BatchNorm in training mode mixes the samples of a batch do the signs differ, for it weighs them
-            alike); ``"cross_entropy"`` is the cross-entropy itself, in float32 as other libraries compute it; or a
-            function of the model's output and ``labels`` (a head of :mod:`hypersphere.losses` on embeddings), whose
+            cross-entropy divided by 1 − p_y, hence the same signs, but does not vanish where p_y rounds to 1. The signs
+            differ only if BatchNorm in training mode mixes the samples of a batch, because ``"log_odds"`` gives them
+            equal weights. ``"cross_entropy"`` is the cross-entropy itself, in float32 as in other libraries. A function
+            of the model's output and ``labels`` (e.g. a head of :mod:`hypersphere.losses` on embeddings) works too; its
             mean or sum is taken.
         update_statistics: let training-mode layers see the attack's batches (BatchNorm, running norms, annealing); not
             within ``torch.compile``.
         check: look at the values and raise ValueError for inputs outside ``clip``, labels out of range and NaN
-            gradients. On a GPU this waits for the device; never done while compiling or capturing, where NaN gradients
-            become NaN inputs.
+            gradients. On a GPU this waits for the device. It is skipped while compiling or capturing, where NaN
+            gradients become NaN inputs.
 
     Returns:
         The changed inputs x̃, in the shape of ``x``.
@@ -84,14 +84,14 @@ def bim(
     Args:
         model: inputs to logits, or to what ``loss`` takes; see :func:`fgsm`.
         x: inputs ``(N, ...)`` in the normalisation that the model takes; ``eps`` and ``clip`` are in the same units.
-        labels: true classes ``(N,)``; -100 leaves a sample unchanged. None takes the model's answers to the unchanged
-            inputs.
+        labels: true classes ``(N,)``; -100 leaves a sample unchanged. None takes the model's predictions for the
+            unchanged inputs.
         eps: radius ε of the cube in units of ``x``, a number or a tensor that broadcasts.
         step: τ > 0; None is ε/4, the thesis' 2 at ε = 8.
         iterations: N ≥ 1; the thesis takes 20.
         clip: lowest and highest value of an input, numbers or tensors; None for inputs without bounds.
         targeted: ``labels`` are classes to move to: the loss is decreased.
-        random_start: begin at a uniform point of the cube: projected gradient descent (PGD).
+        random_start: start at a uniformly random point of the cube: projected gradient descent (PGD).
         generator: source of that point; None is torch's own.
         loss: J, the loss that the attack increases: ``"log_odds"``, ``"cross_entropy"`` or a function, as in
             :func:`fgsm`.

@@ -29,14 +29,14 @@ def adversarial_batch(
         x: inputs of the batch, (N, ...), in the normalisation that the model takes.
         labels: class indices of the batch, (N,).
         attack: ``attack(model, x, labels)``, e.g. ``functools.partial(hs.attacks.fgsm, eps=pixels.eps(8),
-            clip=pixels.clip, check=False)``; without its check, nothing waits for the device, and NaN gradients show in
-            the loss.
+            clip=pixels.clip, check=False)``. With ``check=False`` nothing waits for the device, and NaN gradients show
+            in the loss.
         mixture: ``"both"``: clean samples and then their adversarial twins, so that the mean loss of the 2N is ½J(x, y)
             + ½J(x̃, y) (Goodfellow et al.). ``"replace"``: the first samples of the batch are replaced by their twins,
-            a share ``fraction`` of them (Kurakin et al. take ½; 1 trains on twins alone).
+            a share ``fraction`` of them (Kurakin et al. take ½; 1 trains on adversarial samples only).
         fraction: the share that ``"replace"`` replaces, in (0, 1].
-        against: what the attack leads away from: the true ``"labels"``, as the thesis writes it, or the model's own
-            ``"predictions"``, so that an adversarial example does not give its label away (Kurakin et al.).
+        against: the classes that the attack moves away from: the true ``"labels"``, as in the thesis, or the model's
+            ``"predictions"``, so that an adversarial example carries no information on its label (Kurakin et al.).
 
     Returns:
         Inputs and labels of the batch to train on: 2N samples for ``"both"``, N for ``"replace"``.

@@ -89,5 +89,5 @@ def check_per_class(per_class: int, batch_size: int, labels: Tensor) -> int:
     if batch_size % per_class:
         raise ValueError(f"per_class={per_class} must divide batch_size={batch_size}: a batch holds whole groups")
     if per_class > 1 and (not labels.numel() or int(torch.bincount(labels).max()) < per_class):
-        raise ValueError(f"per_class={per_class}, but no class has as many samples: lower it")
+        raise ValueError(f"per_class={per_class}, but no class has that many samples: lower it")
     return per_class

@@ -18,12 +18,12 @@ FIVE_POINTS = ((30.2946, 51.6963), (65.5318, 51.5014), (48.0252, 71.7366), (33.5
 def similarity(points: Tensor, target: Tensor) -> Tensor:
     """The similarity p ↦ sRp + t that brings points nearest to their targets: argmin Σ‖sRp_i + t − q_i‖².
 
-    R is a rotation by an angle, s > 0 a scale; mirror images are not looked for. With the points about their means as
-    complex numbers z_i and w_i the solution is s·e^{iφ} = Σ z̄_i w_i / Σ|z_i|².
+    R is a rotation and s > 0 a scale; reflections are excluded. With the centred points as complex numbers z_i and w_i
+    the solution is s·e^{iφ} = Σ z̄_i w_i / Σ|z_i|².
 
     Args:
-        points: Where the landmarks are, (x, y).
-        target: Where they belong; one set for all, or one for each.
+        points: Positions of the landmarks, (x, y).
+        target: Target positions: one set for all faces, or one for each.
 
     Returns:
         The matrices [sR | t] of the similarities, one for each set of points.
@@ -74,17 +74,17 @@ def align_faces(
     *,
     target: Tensor | None = None,
 ) -> Tensor:
-    """Faces turned, scaled, moved and cropped so that their landmarks come to lie where they belong.
+    """Rotate, scale, shift and crop faces so that their landmarks lie near their target positions.
 
-    The :func:`similarity` of a face brings its landmarks nearest to their places: distances are those in the result.
-    Every pixel of the result is read from the image by bilinear interpolation; what lies outside of it is black.
+    The :func:`similarity` of a face minimises the distances of its landmarks to their targets in the result. Every
+    pixel of the result is read from the image by bilinear interpolation; pixels outside of the image are black.
 
     Args:
         images: Images (N, C, H, W), uint8 or floating; the result has the same type.
         landmarks: Eyes, nose and corners of the mouth as (x, y) in pixels, the centre of the first pixel being (0, 0).
         height: Height of the aligned images in pixels.
         width: Width of the aligned images in pixels.
-        target: Where the landmarks belong in it; None: :data:`FIVE_POINTS`, scaled to the size of the result.
+        target: Target positions in the result; None takes :data:`FIVE_POINTS`, scaled to the size of the result.
 
     Returns:
         Images of the same dtype; bytes are rounded.
@@ -93,8 +93,8 @@ def align_faces(
         ``images``: (N, C, H, W). ``landmarks``: (N, K, 2). ``target``: (K, 2). Output: (N, C, height, width).
 
     Raises:
-        ValueError: If shapes do not fit, landmarks are not finite, all of a face are one point, or no similarity
-            brings them near their places.
+        ValueError: If shapes do not fit, landmarks are not finite, those of a face are all one point, or no similarity
+            brings them near their targets.
 
     Example:
         >>> faces = torch.zeros(2, 3, 250, 250, dtype=torch.uint8)

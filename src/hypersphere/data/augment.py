@@ -73,7 +73,7 @@ class Augment:
         return torch.stack(columns, 1)
 
     def gather(self, images: Tensor, index: Tensor, draws: Tensor) -> Tensor:
-        """Take images of a set, changed.
+        """Return the augmented images of a batch.
 
         Args:
             images: the set ``(N, C, H, W)``.
@@ -125,12 +125,12 @@ class Augment:
 
 @dataclass(frozen=True)
 class PointAugment:
-    """The augmentation PointNet is trained with: a turn about the upright axis and jitter, fresh for each cloud.
+    """The augmentation of PointNet: a random rotation about the upright axis and jitter, drawn for each cloud.
 
     Args:
-        rotate: turn by an angle uniform in [0, 2π) about the y axis.
+        rotate: rotate by an angle uniform in [0, 2π) about the y axis.
         jitter: standard deviation of the normal noise added to each coordinate, ≥ 0.
-        clip: the noise is cut off at ``±clip``.
+        clip: the noise is clipped to ``±clip``.
         scale: multiply by a factor uniform in ``[1 − scale, 1 + scale]``; 0 does not scale.
 
     Raises:
@@ -166,7 +166,7 @@ class PointAugment:
         return words(key, position.unsqueeze(1), torch.arange(3, device=position.device))
 
     def gather(self, points: Tensor, index: Tensor, draws: Tensor) -> Tensor:
-        """Take clouds of a set, changed.
+        """Return the augmented clouds of a batch.
 
         Args:
             points: all clouds of the set, ``(N, P, 3)``.

@@ -35,11 +35,11 @@ class Videos:
     Attributes:
         name: Name of the data set, as in :func:`hypersphere.data.load`.
         root: Folder that the paths in ``files`` are relative to.
-        files: Paths of the frames relative to it.
-        video: Video of each frame, a number into ``names``.
+        files: Paths of the frames, relative to ``root``.
+        video: Video of each frame, an index into ``names``.
         names: Names of the videos, ``person/number``.
-        labels: Who is on each video, a number into ``people``.
-        people: Names of the people, into which the labels index.
+        labels: Person in each video, an index into ``people``.
+        people: Names of the people, in the order of their indices.
         pairs: Pairs of videos with their folds; they index ``names``.
 
     Example:

@@ -250,11 +250,10 @@ class FolderLoader:
             ) from error
 
     def filled(self) -> Iterator[tuple[Tensor, Tensor]]:
-        """Iterate over all batches of the first epoch; each of several processes gets as many, of as many rows.
+        """Iterate over all batches of the first epoch; all processes get equally many batches, with equally many rows.
 
         Returns:
-            Images and labels. Rows that the last batch lacks are black with label -100, as in :class:`Loader`; a single
-            process gets none of them.
+            Images and labels. With several processes the last batch is filled with black images of label -100.
         """
         left, rows = self.steps, self._order.local
         for images, labels in self.epoch(0):

@@ -43,13 +43,13 @@ class Faces:
     Attributes:
         name: Name of the data set, as in :func:`hypersphere.data.load`.
         files: Paths of the image files, one for each image.
-        labels: Who is on each image, a number into ``people``.
-        people: Names of the people, into which the labels index.
+        labels: Person in each image, an index into ``people``.
+        people: Names of the people, in the order of their indices.
         pairs: View 2, 10 folds of 300 + 300 pairs; they index ``files``.
         train_pairs: The training pairs of View 1.
         test_pairs: The test pairs of View 1.
         train_index: Indices of the images of the DevTrain people of View 1.
-        test_index: Images of the DevTest people, who are others.
+        test_index: Indices of the images of the DevTest people, who are not among the DevTrain people.
 
     Example:
         >>> from pathlib import Path

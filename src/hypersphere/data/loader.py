@@ -53,15 +53,15 @@ class Loader:
 
     Args:
         split: the samples; moved to ``device`` once.
-        batch_size: the global batch size: of ``world`` processes, ``rank`` gets its ``batch_size / world`` rows of the
-            same global batch with the same augmentation, so that the number of processes does not change the data.
+        batch_size: the global batch size. Each of ``world`` processes gets its ``batch_size / world`` rows of the same
+            global batch with the same augmentation, so the number of processes does not change the data.
         augment: an :class:`Augment` or a :class:`PointAugment`; None changes nothing.
         normalize: ``"symmetric"`` ``(x − 127.5)/128``, ``"unit"``, ``"standard"``, ``"mean"`` or None (see
             :func:`normalize`); only for images.
-        mean: mean of each channel, for ``"standard"`` and ``"mean"``; None is that of this split's images, so pass the
-            training set's for a test loader.
-        std: standard deviation of each channel, for ``"standard"``; None is that of this split's images.
-        shuffle: draw a new order in each epoch; False keeps that of the split.
+        mean: mean of each channel, for ``"standard"`` and ``"mean"``; None computes it from the images of this split,
+            so pass that of the training set to a test loader.
+        std: standard deviation of each channel, for ``"standard"``; None computes it from the images of this split.
+        shuffle: draw a new order in each epoch; False keeps the order of the split.
         per_class: K; a shuffled epoch then takes groups of K samples of one class, so that a batch has partners for
             losses that compare samples. Samples that do not fill a group of their class form groups of mixed classes.
         drop_last: leave out a last batch that is not full. False fills it up with sample 0 and labels ``-100``;
@@ -69,7 +69,7 @@ class Loader:
         seed: seed of the order and of the augmentation; the same seed gives the same batches on every device.
         rank: number of this process, 0 to world − 1.
         world: number of processes that share every batch.
-        device: where the set and the batches are; None: where the split is.
+        device: device of the set and the batches; None takes that of the split.
         dtype: floating-point type of the normalised inputs.
         channels_last: store image batches channels last in memory, which convolutions on a GPU prefer.
 

@@ -32,7 +32,7 @@ _HELD_OUT = 0.2
 
 @dataclass(frozen=True, eq=False, repr=False)  # a list of all pictures is nothing to read
 class OwnImages(ImageTree):
-    """Your own images, split into training and test, with what was found on the way.
+    """Your own images, split into training and test, with what was noticed while reading them.
 
     Attributes:
         name: Name of the data set, as in :func:`hypersphere.data.load`.
@@ -40,10 +40,10 @@ class OwnImages(ImageTree):
         test: The images to evaluate on; their classes may differ from those of training.
         pictures: Every image of the set with its class and split.
         unreadable: What is wrong with each file that was left out, by path.
-        unseen: Whether the test classes are others than those of training.
+        unseen: Whether the test classes differ from those of training.
         smallest: Height and width of the image with the shortest side; None where the files were not opened.
-        split_here: Whether the split was made here, not by the user's folders or table.
-        not_read: How many files look like images and are not read, by what they are.
+        split_here: Whether the library made the split, not the user's folders or table.
+        not_read: Number of files that look like images but are not read, by their kind.
 
     Example:
         >>> photos = hs.data.load("folder", "photos")
@@ -59,7 +59,7 @@ class OwnImages(ImageTree):
     not_read: Mapping[str, int] = field(default_factory=dict)
 
     def resident(self, size: int | tuple[int, int]) -> Dataset:
-        """Decode all images into memory at one size (scaled to cover it, the middle cut out).
+        """Decode all images into memory at one size; images are scaled to cover it and cropped at the centre.
 
         Args:
             size: height and width, a number or both.
@@ -130,12 +130,12 @@ def own_images(
         split: How a folder without splits is split: by ``"image"`` (each class is in both parts: classification) or by
             ``"class"`` (the test classes are never trained on: verification, retrieval, few shots).
         held_out: The share of the images of each class, or of the classes, that is held out for testing.
-        test: The part to test on, ``"test"`` or ``"val"``; the other one serves where there is none of that name.
+        test: The part to test on, ``"test"`` or ``"val"``; if it is missing, the other one is used.
         table: A CSV file with the columns ``path`` and ``label`` (and ``split``), paths relative to ``root``.
         unreadable: ``"skip"`` leaves files out that cannot be read and lists them; ``"refuse"`` raises an error.
         check: ``"header"`` opens every file and looks whether it was cut off, ``"full"`` decodes it, ``"none"``
-            believes the names.
-        split_seed: Another number gives another split.
+            checks nothing.
+        split_seed: Seed of the split; another number gives another split.
 
     Returns:
         The training and the test part, as folders whose classes are counted from 0.

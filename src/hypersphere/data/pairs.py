@@ -17,7 +17,7 @@ class Pairs:
     """Verification pairs.
 
     Attributes:
-        left: Number of the first image of each pair, ``(n,)``.
+        left: Index of the first image of each pair, ``(n,)``.
         right: Index of the second image of each pair, ``(n,)``.
         same: Whether both show one class, ``(n,)``.
         fold: Fold of each pair, from 0.
@@ -40,7 +40,7 @@ class Pairs:
         """Return pairs with folds.
 
         Args:
-            folds: number of consecutive folds, each with its share of either kind of pairs.
+            folds: number of consecutive folds, each with its share of both kinds of pairs.
 
         Returns:
             These pairs if they have folds, else a copy with folds.
@@ -75,14 +75,14 @@ class Pairs:
 def make_pairs(labels: Tensor | Sequence[int | str], folds: int = 10, each: int = 300, seed: int = 0) -> Pairs:
     """Draw verification pairs as in LFW's View 2.
 
-    The folds share no class. Pairs of one class draw a class, then two of its images, both evenly; no pair occurs twice
-    in a fold. The same labels and seed give the same pairs everywhere.
+    The folds share no class. For a pair of one class, first a class and then two of its images are drawn uniformly; no
+    pair occurs twice in a fold. The same labels and seed give the same pairs everywhere.
 
     Args:
         labels: class index or name of each image, ``(N,)``, in a tensor, array or list; two images of one class are a
             positive pair.
         folds: number of folds, whose classes are disjoint; each fold gets its threshold from the others.
-        each: pairs of one class, and as many of two classes, in every fold.
+        each: number of pairs of one class, and also of pairs of two classes, in every fold.
         seed: seed of the draw; the same seed gives the same pairs.
 
     Returns:

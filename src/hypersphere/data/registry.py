@@ -56,13 +56,13 @@ def load(
 ) -> Any:
     """Read a data set from ``root``, else ``$HYPERSPHERE_DATA``, else the user's cache folder.
 
-    Its tensors are in main memory, also under ``torch.set_default_device``: a :class:`Loader` moves them.
+    The tensors are in main memory, also under ``torch.set_default_device``; a :class:`Loader` moves them.
 
     Args:
         name: one of :func:`list_datasets`, or ``package.module:function`` of a reader of your own, which is called with
             the folder and ``options``.
         root: folder that holds the set in its official layout.
-        download: fetch it there if it is missing; an error says what to put where if that fails.
+        download: download missing files into ``root``. If that fails, the error says which files to put where.
         verify: compare checksums with those of the published files.
         progress: show a progress bar while downloading.
         mirror: address of a folder to fetch the published files from instead, ``https://...`` or ``file:///...``.

@@ -29,8 +29,8 @@ class Picture:
 def write_table(file: Path, pictures: Iterable[Picture]) -> None:
     """Write a split to a file with columns ``path,label,split``, which ``table=`` of :func:`load` reads.
 
-    Where a name begins or ends with a blank, or has a line break, all cells are in quotes, those of the first line too:
-    such a table is read to the letter.
+    If a name begins or ends with a blank, or contains a line break, all cells are quoted, including the first line. A
+    quoted table is read literally.
 
     Args:
         file: path of the CSV file to write.

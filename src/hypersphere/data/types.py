@@ -20,13 +20,13 @@ class Movable:
     """A frozen dataclass whose tensors move together."""
 
     def to(self, device: Device) -> Self:
-        """Move it.
+        """Move the tensors to a device.
 
         Args:
             device: device to which every tensor is moved.
 
         Returns:
-            The same with its tensors on that device.
+            A copy with its tensors on that device.
         """
         return self._with_each(lambda part: part.to(device))
 
@@ -128,7 +128,7 @@ class Split(_Labelled):
 
     @property
     def inputs(self) -> Tensor:
-        """What a network is fed: the images."""
+        """The inputs of a network: the images."""
         return self.images
 
     def shrunk(self, factor: int) -> Split:
@@ -248,7 +248,7 @@ class CloudSplit(_Labelled):
 
     @property
     def inputs(self) -> Tensor:
-        """What a network is fed: the points."""
+        """The inputs of a network: the points."""
         return self.points
 
 

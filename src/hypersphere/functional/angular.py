@@ -1,7 +1,7 @@
 """Angular functions g (paper eq. 2-4, thesis 4.11-4.14), from the cosine and from an angle.
 
-All are odd in c = cos θ and run from 1 at θ = 0 to −1 at θ = π. From an angle they continue past π,
-which margins g(mθ) need: the linear and sigmoid ones keep decreasing.
+All are odd in c = cos θ and run from 1 at θ = 0 to −1 at θ = π. Computed from the angle they continue past π,
+as margins g(mθ) need: the linear and the sigmoid g keep decreasing there.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class AngularForm(NamedTuple):
 
 
 def angular(cos: Tensor, kind: str, k: float | Tensor = 0.3) -> Tensor:
-    """g from c = cos θ (paper eq. 2-4, thesis 4.11-4.14), without an arccos left in the graph at ±1.
+    """Compute g(θ) from c = cos θ (paper eq. 2-4, thesis 4.11-4.14), with finite gradients at c = ±1.
 
     | kind                | g                                        |
     | ------------------- | ---------------------------------------- |
@@ -45,13 +45,12 @@ def angular(cos: Tensor, kind: str, k: float | Tensor = 0.3) -> Tensor:
     | ``"sigmoid"``       | tanh(asin(c)/(2k)) / tanh(π/(4k)), k > 0 |
     | ``"square_cosine"`` | sign(c)·c²                               |
 
-    Any other ``kind`` is the name of a registered g. ``k`` is read by the sigmoid alone; as a tensor it must be
-    positive and broadcast against ``cos``. The gradient at c = ±1 is finite: see :func:`angle`.
+    Any other ``kind`` is the name of a registered g.
 
     Args:
         cos: cosines c in [−1, 1], of any shape.
-        kind: the formula, one of the names above or of a registered g.
-        k: curvature of the sigmoid, > 0, smaller is steeper; other kinds ignore it. A tensor broadcasts against
+        kind: the formula: one of the names above, or the name of a registered g.
+        k: curvature of the sigmoid, > 0; smaller is steeper. Other kinds ignore it. A tensor broadcasts against
             ``cos``. 0.3 is the paper's fixed value.
 
     Returns:

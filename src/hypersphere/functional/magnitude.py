@@ -71,7 +71,7 @@ def magnitude(
 
     Args:
         norm: norms n ≥ 0 of patches or vectors, of any shape.
-        kind: the formula, one of the names above or of a registered h, which sets its own parameters.
+        kind: the formula: one of the names above, or the name of a registered h, which sets its own parameters.
         alpha: scale α of the output, > 0; all h are proportional to it.
         beta: second slope or weight, > 0; None is the default of the kind.
         rho: radius, > 0, where ball, tanh and segment bend.
@@ -103,10 +103,9 @@ def magnitude_ratio(
     beta: float | Tensor | None = None,
     rho: float | Tensor = 1.0,
 ) -> Tensor:
-    """h(n)/n, at n = 0 its limit (α, α/ρ, ...), or 0 for the sphere, which has no limit there.
+    """Compute h(n)/n. At n = 0 this is the limit (α, α/ρ, ...), or 0 for the sphere, which has no limit there.
 
-    It multiplies the inner product where g is the cosine, h(n)·cos θ = (h(n)/n)·⟨ŵ, x⟩, and so gives the zero patch the
-    gradient that the operator has there.
+    If g is the cosine, h(n)·cos θ = (h(n)/n)·⟨ŵ, x⟩: this form gives the operator its correct gradient at a zero patch.
 
     Args:
         norm: norms n ≥ 0 of patches or vectors, of any shape.

@@ -13,12 +13,12 @@ from .._core.sphere import angle, upcast
 
 
 def psi(cos: Tensor, margin: float | Tensor, kind: str = "cosine") -> Tensor:
-    """ψ(θ) = (−1)^k·cos(mθ) − 2k on [kπ/m, (k+1)π/m] (thesis 2.6): decreasing from 1 to 1 − 2m for a whole m.
+    """ψ(θ) = (−1)^k·cos(mθ) − 2k on [kπ/m, (k+1)π/m] (thesis 2.6): decreasing from 1 to 1 − 2m for an integer m.
 
-    For a real m it decreases from 1 to (−1)^K·cos(mπ) − 2K with K = ⌈m⌉ − 1, its last piece being cut at π. A whole
-    ``margin`` takes the multiple-angle polynomial of c = cos θ (thesis 2.7) and finds k by comparing c with cos(kπ/m):
-    no arccos, and the exact derivative everywhere, also at θ = 0, π/m and π. A real one goes through :func:`angle`,
-    whose gradient at c = ±1 is finite but not exact.
+    For a real m it decreases from 1 to (−1)^K·cos(mπ) − 2K with K = ⌈m⌉ − 1; its last piece is cut at π. For an integer
+    ``margin`` it is the multiple-angle polynomial of c = cos θ (thesis 2.7), with k found by comparing c with
+    cos(kπ/m). This needs no arccos and has the exact derivative everywhere, also at θ = 0, π/m and π. A real margin
+    uses :func:`angle`, whose gradient at c = ±1 is finite but not exact.
 
     Args:
         cos: cosines cos θ in [−1, 1], of any shape.
@@ -26,7 +26,7 @@ def psi(cos: Tensor, margin: float | Tensor, kind: str = "cosine") -> Tensor:
         kind: ``"cosine"``, or ``"square_cosine"`` to continue cos²(mθ) in the same way: (−1)^k·cos(mθ)·|cos(mθ)| − 2k.
 
     Returns:
-        ψ(θ), the logit of the own class divided by the norms.
+        ψ(θ), the logit of the correct class divided by the norms.
 
     Shape:
         - cos: (*), any shape.
@@ -63,7 +63,7 @@ def psi(cos: Tensor, margin: float | Tensor, kind: str = "cosine") -> Tensor:
 
 
 def multiple_angle(cos: Tensor, margin: float | Tensor) -> Tensor:
-    """cos(mθ) from cos θ: the polynomial T_m for a whole number m (thesis 2.7), else through :func:`angle`.
+    """Compute cos(mθ) from cos θ: by the polynomial T_m for an integer m (thesis 2.7), else by :func:`angle`.
 
     Args:
         cos: cosines c in [−1, 1], of any shape.

@@ -21,22 +21,22 @@ from .sample import Sample
 
 
 class AdaFace(MarginSoftmax):
-    """Target s·(cos(θ_y − m·ẑ) − m·(1 + ẑ)), the others s·cos θ_j (Kim et al. 2022, eq. 14-16).
+    """Target logit s·(cos(θ_y − m·ẑ) − m·(1 + ẑ)), other logits s·cos θ_j (Kim et al. 2022, eq. 14-16).
 
-    ẑ = clip((‖x‖ − μ)/(σ + ε)·h, −1, 1) takes the norm as the quality of an image: for a clear one (ẑ = 1) the margin
-    is that of ArcFace with −m and CosFace with 2m, which presses on the hard samples; for a blurred one (ẑ = −1) it is
-    ArcFace's, which does not. μ and σ are running means of the batch's mean and deviation of the norms. θ_y − m·ẑ is
-    kept in [0, π]. No gradient passes through ẑ.
+    ẑ = clip((‖x‖ − μ)/(σ + ε)·h, −1, 1) uses the norm of the feature as a measure of image quality. For a clear image
+    (ẑ = 1) the margin is that of ArcFace with −m plus that of CosFace with 2m, which emphasises hard samples. For a
+    blurred image (ẑ = −1) it is ArcFace's margin, which does not. μ and σ are running means of the mean and the
+    standard deviation of the norms in a batch. θ_y − m·ẑ is clamped to [0, π]. No gradient passes through ẑ.
 
     Args:
-        in_features: number of entries of a feature, that is of the network's embedding.
+        in_features: dimension of the features, that is of the network's embedding.
         num_classes: number of classes, and of class vectors in ``weight``.
         margin: m ≥ 0, in radians where it is added to the angle.
-        scale: s > 0, the length that features are given.
-        concentration: h ≥ 0; a third puts two thirds of a normal distribution within [−1, 1].
+        scale: s > 0, the length to which features are scaled.
+        concentration: h ≥ 0. With the default 1/3, norms within three deviations of the mean are not clipped.
         momentum: share of the old μ and σ that remains after a batch, in [0, 1].
         device: device on which the parameters are created; None is torch's default device.
-        dtype: floating-point type of the parameters; None is torch's default. Losses are computed in float32 at least.
+        dtype: floating-point type of the parameters; None is torch's default. Losses are computed in at least float32.
         **options: further settings of :class:`MarginSoftmax`: ``bias`` (add a learned number per class to the logits;
             default False), ``annealing`` (an :class:`Annealing` or :class:`MarginWarmup` by which the margin grows, or
             the name of a preset; default None, the full margin at once), ``detach_margin`` (treat the margin as a
@@ -88,7 +88,7 @@ class AdaFace(MarginSoftmax):
         self.register_buffer("norm_std", _scalar(self.weight, 100.0))
 
     def reset_parameters(self) -> None:
-        """Class vectors drawn again, μ = 20 and σ = 100, as its authors start."""
+        """Draw the class vectors again and set μ = 20 and σ = 100, the authors' initial values."""
         super().reset_parameters()
         if hasattr(self, "norm_mean"):
             self.norm_mean.fill_(20.0)
@@ -116,24 +116,24 @@ class AdaFace(MarginSoftmax):
 
 
 class MagFace(MarginSoftmax):
-    """Target s·cos(θ_y + m(a)), the others s·cos θ_j, plus λ_g·g(a) (Meng et al. 2021, eq. 3-5).
+    """Target logit s·cos(θ_y + m(a)), other logits s·cos θ_j, plus λ_g·g(a) (Meng et al. 2021, eq. 3-5).
 
-    a = ‖x‖, limited to [l_a, u_a], is the network's estimate of the quality of an image. The margin grows with it, m(a)
-    = l_m + (u_m − l_m)/(u_a − l_a)·(a − l_a), and the regularizer g(a) = 1/a + a/u_a² rewards large a, so that the
-    features of easy samples become long. The gradient passes through a; outside of [l_a, u_a] it is 0. Beyond θ_y = π −
-    m(a) the target continues as in :class:`ArcFace`.
+    a = ‖x‖, clamped to [l_a, u_a], is the network's estimate of the quality of an image. The margin grows with a: m(a)
+    = l_m + (u_m − l_m)/(u_a − l_a)·(a − l_a). The regularizer g(a) = 1/a + a/u_a² rewards large a, so that the
+    features of easy samples become long. The gradient passes through a and is 0 outside [l_a, u_a]. Beyond θ_y = π −
+    m(a) the target logit continues as in :class:`ArcFace`.
 
     Args:
-        in_features: number of entries of a feature, that is of the network's embedding.
+        in_features: dimension of the features, that is of the network's embedding.
         num_classes: number of classes, and of class vectors in ``weight``.
-        lower_norm: l_a > 0, the norm below which quality no longer counts.
-        upper_norm: u_a, the norm above which it no longer counts.
+        lower_norm: l_a > 0, the smallest norm that makes a difference; smaller norms count as l_a.
+        upper_norm: u_a, the largest norm that makes a difference; larger norms count as u_a.
         lower_margin: l_m, the margin in radians at l_a.
         upper_margin: u_m, the margin in radians at u_a.
-        scale: s > 0, the length that features are given in the logits.
+        scale: s > 0, the length to which features are scaled in the logits.
         norm_weight: λ_g ≥ 0, the weight of the regularizer.
         device: device on which the parameters are created; None is torch's default device.
-        dtype: floating-point type of the parameters; None is torch's default. Losses are computed in float32 at least.
+        dtype: floating-point type of the parameters; None is torch's default. Losses are computed in at least float32.
         **options: further settings of :class:`MarginSoftmax`: ``bias`` (add a learned number per class to the logits;
             default False), ``annealing`` (an :class:`Annealing` or :class:`MarginWarmup` by which the margin grows, or
             the name of a preset; default None, the full margin at once), ``detach_margin`` (treat the margin as a
@@ -206,21 +206,21 @@ class MagFace(MarginSoftmax):
 
 
 class ElasticFace(MarginSoftmax):
-    """Target s·cos(θ_y + m_i) or s·(cos θ_y − m_i) with m_i ~ N(m, σ²) drawn at each step (Boutros et al. 2022).
+    """Target logit s·cos(θ_y + m_i) or s·(cos θ_y − m_i), m_i ~ N(m, σ²) drawn at each step (Boutros et al. 2022).
 
-    A drawn margin lets classes differ in how closely they are pressed together. In ``eval()`` m_i = m. Draws come from
-    torch's generator of the device, so that a run that restores its state continues exactly.
+    Random margins allow classes to differ in how compact they are. In evaluation mode m_i = m. The margins are drawn
+    from torch's generator of the device, so a run that restores the state of this generator continues exactly.
 
     Args:
-        in_features: number of entries of a feature, that is of the network's embedding.
+        in_features: dimension of the features, that is of the network's embedding.
         num_classes: number of classes, and of class vectors in ``weight``.
         margin: m ≥ 0, the mean margin; None is 0.5 for the arc and 0.35 for the cosine.
-        scale: s > 0, the length that features are given.
+        scale: s > 0, the length to which features are scaled.
         form: ``"arc"`` adds to the angle, ``"cos"`` subtracts from the cosine.
         std: σ ≥ 0, the spread of the margins; 0 is a fixed margin.
-        sort: give the larger of a batch's margins to the samples farther from their class vector (ElasticFace+).
+        sort: give the larger margins of a batch to the samples farther from their class vector (ElasticFace+).
         device: device on which the parameters are created; None is torch's default device.
-        dtype: floating-point type of the parameters; None is torch's default. Losses are computed in float32 at least.
+        dtype: floating-point type of the parameters; None is torch's default. Losses are computed in at least float32.
         **options: further settings of :class:`MarginSoftmax`: ``bias`` (add a learned number per class to the logits;
             default False), ``annealing`` (an :class:`Annealing` or :class:`MarginWarmup` by which the margin grows, or
             the name of a preset; default None, the full margin at once), ``detach_margin`` (treat the margin as a
@@ -287,20 +287,20 @@ class ElasticFace(MarginSoftmax):
 
 
 class CurricularFace(ArcFace):
-    """ArcFace's target T = cos(θ_y + m); the others s·c_j, and s·c_j·(t + c_j) where c_j > T, c_j = cos θ_j.
+    """Target logit s·T, T = cos(θ_y + m) as in ArcFace; others s·c_j, or s·c_j·(t + c_j) where c_j = cos θ_j > T.
 
-    (Huang et al. 2020, eq. 4-5.) Classes that are closer than the target with its margin are hard negatives. t, the
-    running mean of cos θ_y, starts at 0: hard negatives count less early in training and more later. No gradient passes
-    through t and through the comparison.
+    See Huang et al. 2020, eq. 4-5. Classes with c_j > T are hard negatives. t is the running mean of cos θ_y and starts
+    at 0, so hard negatives count less early in training and more later. No gradient passes through t or through the
+    comparison.
 
     Args:
-        in_features: number of entries of a feature, that is of the network's embedding.
+        in_features: dimension of the features, that is of the network's embedding.
         num_classes: number of classes, and of class vectors in ``weight``.
         margin: m in radians, ≥ 0, a number or a tensor with one per class.
-        scale: s > 0, the length that features are given.
+        scale: s > 0, the length to which features are scaled.
         momentum: share of the old t that remains after a batch, in [0, 1]; 0.99 as in the authors' code.
         device: device on which the parameters are created; None is torch's default device.
-        dtype: floating-point type of the parameters; None is torch's default. Losses are computed in float32 at least.
+        dtype: floating-point type of the parameters; None is torch's default. Losses are computed in at least float32.
         **options: further settings of :class:`MarginSoftmax`: ``bias`` (add a learned number per class to the logits;
             default False), ``annealing`` (an :class:`Annealing` or :class:`MarginWarmup` by which the margin grows, or
             the name of a preset; default None, the full margin at once), ``detach_margin`` (treat the margin as a
@@ -345,7 +345,7 @@ class CurricularFace(ArcFace):
         self.register_buffer("t", _scalar(self.weight, 0.0))
 
     def reset_parameters(self) -> None:
-        """Class vectors drawn again, t = 0."""
+        """Draw the class vectors again and set t = 0."""
         super().reset_parameters()
         if hasattr(self, "t"):
             self.t.zero_()

@@ -21,8 +21,8 @@ class MarginSchedule(nn.Module):
 
     The target logit is plain + share·(with margin − plain). Calling the schedule gives the share and, in training mode,
     advances the counter by one (if ``per_step``). The counter is a tensor: there is no host synchronisation and no
-    graph break, and resuming from a checkpoint continues exactly. A head keeps the object that it is given; a schedule
-    that counts steps and belongs to another head already is copied, so that each head counts its own.
+    graph break, and resuming from a checkpoint continues exactly. A head keeps the object that it is given. If this
+    schedule counts steps and another head has it already, the head takes a copy, so that each counts its own steps.
 
     Shape:
         - Output: scalar, the share of the margin.
@@ -43,16 +43,16 @@ class MarginSchedule(nn.Module):
         self.register_buffer("step", torch.zeros((), dtype=torch.int64))
 
     def compute_in(self, dtype: torch.dtype) -> None:
-        """Set the precision of the share; a head sets that in which it computes its loss.
+        """Set the dtype of the share; a head sets the dtype in which it computes its loss.
 
         Args:
-            dtype: ``torch.float32``, as at first, or ``torch.float64``.
+            dtype: ``torch.float32``, the initial one, or ``torch.float64``.
         """
         if dtype != self._dtype:  # compilers need not see a schedule change
             self._dtype = dtype
 
     def reset_parameters(self) -> None:
-        """Begin again: the counter is 0."""
+        """Set the counter back to 0."""
         self.step.zero_()
 
     def share(self) -> Tensor:
@@ -87,7 +87,7 @@ class Annealing(MarginSchedule):
         base: λ at the first step, ≥ 0. ``math.inf`` keeps the plain logit for ever.
         gamma: γ ≥ 0, how fast λ falls.
         power: exponent p of the decay, ≥ 0; λ falls like t^−p in the long run.
-        minimum: smallest λ, ≥ 0; 0 ends with the pure margin, 5 with a sixth of it.
+        minimum: smallest λ, ≥ 0; the share of the margin ends at 1/(1 + minimum): 1 for 0, a sixth for 5.
 
     Shape:
         - Output: scalar, the share of the margin in [0, 1].

@@ -57,8 +57,8 @@ class Centers(FullPrecision):
 class CenterLoss(JoinedHead, BatchWide):
     """L = L_head + λ/2·mean_i ‖x_i − c_{y_i}‖² (Wen et al. 2016, eq. 5), c_j the centre of class j.
 
-    The centres follow the features in training mode (:class:`Centers`), after the loss is computed. The length of the
-    features matters. The paper's λ = 0.003 and α = 0.5 are the defaults.
+    In training mode the centres follow the features (:class:`Centers`), after the loss is computed. The features are
+    not normalised for it. The defaults λ = 0.003 and α = 0.5 are those of the paper.
 
     Args:
         head: any head of this package; in the paper it is the softmax.
@@ -86,7 +86,7 @@ class CenterLoss(JoinedHead, BatchWide):
         self.centers = Centers(self.num_classes, self.in_features, rate, self.weight)
 
     def reset_parameters(self) -> None:
-        """The head's, and the centres."""
+        """Reset the parameters of the head, and the centres."""
         super().reset_parameters()
         self.centers.reset_parameters()
 

@@ -17,15 +17,15 @@ from .sample import Sample
 
 
 class AMSoftmax(MarginSoftmax):
-    """AM-Softmax, CosFace: target s·(cos θ_y − m), the others s·cos θ_j (thesis D.11).
+    """AM-Softmax, CosFace: target logit s·(cos θ_y − m), other logits s·cos θ_j (thesis D.11).
 
     Args:
-        in_features: number of entries of a feature, that is of the network's embedding.
+        in_features: dimension of the features, that is of the network's embedding.
         num_classes: number of classes, and of class vectors in ``weight``.
         margin: m ≥ 0, a number or a tensor with one per class; subtracted from the cosine.
-        scale: s > 0, the length that features are given.
+        scale: s > 0, the length to which features are scaled.
         device: device on which the parameters are created; None is torch's default device.
-        dtype: floating-point type of the parameters; None is torch's default. Losses are computed in float32 at least.
+        dtype: floating-point type of the parameters; None is torch's default. Losses are computed in at least float32.
         **options: further settings of :class:`MarginSoftmax`: ``bias`` (add a learned number per class to the logits;
             default False), ``annealing`` (an :class:`Annealing` or :class:`MarginWarmup` by which the margin grows, or
             the name of a preset; default None, the full margin at once), ``detach_margin`` (treat the margin as a
@@ -75,19 +75,19 @@ class AMSoftmax(MarginSoftmax):
 
 
 class ArcFace(MarginSoftmax):
-    """Target s·cos(θ_y + m), beyond θ_y = π − m s·(cos θ_y − m·sin m); the others s·cos θ_j. m is in radians.
+    """Target logit s·cos(θ_y + m), or s·(cos θ_y − m·sin m) for θ_y > π − m; other logits s·cos θ_j; m in radians.
 
-    The loss is that of Deng et al. 2019. cos(θ + m) has an unbounded derivative in cos θ at θ = 0 and π: it is finite
-    here, see :func:`hypersphere.functional.angle`.
+    See Deng et al. 2019. The derivative of cos(θ + m) with respect to cos θ is unbounded at θ = 0 and π; here it is
+    finite, see :func:`hypersphere.functional.angle`.
 
     Args:
-        in_features: number of entries of a feature, that is of the network's embedding.
+        in_features: dimension of the features, that is of the network's embedding.
         num_classes: number of classes, and of class vectors in ``weight``.
         margin: m in radians, ≥ 0, a number or a tensor with one per class. 0.5 (29°) suits many classes;
             :func:`fitting_margin` suggests one for few.
-        scale: s > 0, the length that features are given.
+        scale: s > 0, the length to which features are scaled.
         device: device on which the parameters are created; None is torch's default device.
-        dtype: floating-point type of the parameters; None is torch's default. Losses are computed in float32 at least.
+        dtype: floating-point type of the parameters; None is torch's default. Losses are computed in at least float32.
         **options: further settings of :class:`MarginSoftmax`: ``bias`` (add a learned number per class to the logits;
             default False), ``annealing`` (an :class:`Annealing` or :class:`MarginWarmup` by which the margin grows, or
             the name of a preset; default None, the full margin at once), ``detach_margin`` (treat the margin as a
@@ -147,13 +147,13 @@ class SphereFaceR(MarginSoftmax):
     | ``"v2"`` | s·cos θ_y           | s·cos(θ_j/m) |
 
     Args:
-        in_features: number of entries of a feature, that is of the network's embedding.
+        in_features: dimension of the features, that is of the network's embedding.
         num_classes: number of classes, and of class vectors in ``weight``.
         margin: m ≥ 1, which multiplies the angle; 1 means no margin.
-        scale: s > 0, the length that features are given.
+        scale: s > 0, the length to which features are scaled.
         form: which logits the margin changes: one of the three forms above.
         device: device on which the parameters are created; None is torch's default device.
-        dtype: floating-point type of the parameters; None is torch's default. Losses are computed in float32 at least.
+        dtype: floating-point type of the parameters; None is torch's default. Losses are computed in at least float32.
         **options: further settings of :class:`MarginSoftmax`: ``bias`` (add a learned number per class to the logits;
             default False), ``annealing`` (an :class:`Annealing` or :class:`MarginWarmup` by which the margin grows, or
             the name of a preset; default None, the full margin at once), ``detach_margin`` (treat the margin as a
@@ -232,18 +232,18 @@ def check_angle(margin: float | Tensor) -> float | Tensor:
 class SubcenterArcFace(ArcFace):
     """ArcFace with cos θ_j = max_k cos ∠(x, w_jk) over K sub-centers of a class (Deng et al. 2020, eq. 2-3).
 
-    Where labels are wrong or a class has several looks, one sub-center takes the clean majority and the others take
-    what does not fit: samples need not be close to all of their class. ``weight`` has K·num_classes rows, those of
-    class j one after the other. Every softmax head on normalised class vectors accepts ``sub_centers``.
+    If labels are noisy or a class is diverse, one sub-center attracts the clean majority and the others attract the
+    rest, so a sample need not be close to all samples of its class. ``weight`` has K·num_classes rows; those of one
+    class are consecutive. Every softmax head on normalised class vectors accepts ``sub_centers``.
 
     Args:
-        in_features: number of entries of a feature, that is of the network's embedding.
+        in_features: dimension of the features, that is of the network's embedding.
         num_classes: number of classes, and of class vectors in ``weight``.
         margin: m in radians, ≥ 0, a number or a tensor with one per class.
-        scale: s > 0, the length that features are given.
+        scale: s > 0, the length to which features are scaled.
         sub_centers: K ≥ 1, the vectors of a class; the paper uses 3.
         device: device on which the parameters are created; None is torch's default device.
-        dtype: floating-point type of the parameters; None is torch's default. Losses are computed in float32 at least.
+        dtype: floating-point type of the parameters; None is torch's default. Losses are computed in at least float32.
         **options: further settings of :class:`MarginSoftmax`: ``bias`` (add a learned number per class to the logits;
             default False), ``annealing`` (an :class:`Annealing` or :class:`MarginWarmup` by which the margin grows, or
             the name of a preset; default None, the full margin at once), ``detach_margin`` (treat the margin as a

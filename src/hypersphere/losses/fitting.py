@@ -36,7 +36,7 @@ def fitting_scale(num_classes: int) -> float:
 def fitting_margin(num_classes: int) -> float:
     """An angular margin in radians: 0.2 + 0.1·log₁₀ C, at most ArcFace's 0.5.
 
-    Few classes lie far apart anyway, and a large margin on few of them is a common cause of a training that collapses.
+    The vectors of few classes are far apart anyway, and a large margin then often makes the training collapse.
 
     Args:
         num_classes: Number of classes C of the training set, at least 2.

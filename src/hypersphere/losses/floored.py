@@ -13,17 +13,17 @@ FLOOR, SMOOTHING = 1e-4, 0.01
 class FlooredSoftmax(ClassHead):
     """−Σ_j t_j log(p_j + 1e-4), p the softmax of W_j·x, t the label smoothed by 0.01.
 
-    So the authors' public code of SphereNet, MHE and OPT trains (https://github.com/wy1iu). Its gradient nearly
-    vanishes where one p_j is 1 and the label another: a network that is sure and wrong learns nothing, and its loss is
-    9.1. For a training of your own take :class:`hypersphere.losses.Softmax` with ``label_smoothing``.
+    The authors' public code of SphereNet, MHE and OPT trains with this loss (https://github.com/wy1iu). Its gradient
+    nearly vanishes if p_j is close to 1 for a wrong class j: the network learns nothing from a confident mistake, whose
+    loss is 9.1. In your own trainings use :class:`hypersphere.losses.Softmax` with ``label_smoothing``.
 
     Args:
-        in_features: number of entries of a feature, that is of the network's embedding.
+        in_features: dimension of the features, that is of the network's embedding.
         num_classes: number of classes, and of class vectors in ``weight``.
         reduction: ``"mean"``, ``"sum"`` or ``"none"`` over the samples.
         ignore_index: label of samples that are ignored.
         device: device on which the parameters are created; None is torch's default device.
-        dtype: floating-point type of the parameters; None is torch's default. Losses are computed in float32 at least.
+        dtype: floating-point type of the parameters; None is torch's default. Losses are computed in at least float32.
 
     Shape:
         - features: (..., in_features); labels: (...), class indices.
@@ -54,7 +54,7 @@ class FlooredSoftmax(ClassHead):
         )
 
     def reset_parameters(self) -> None:
-        """Class vectors as He et al. say."""
+        """Draw the class vectors by the initialisation of He et al."""
         nn.init.normal_(self.weight, std=(2.0 / self.in_features) ** 0.5)
 
     def losses(self, x: Tensor, labels: Tensor, counts: Tensor, half: bool) -> tuple[Tensor, Tensor]:

@@ -21,12 +21,11 @@ from ._inputs import check_features, check_head, check_label_shape, check_labels
 class ClassHead(FullPrecision):
     """Class vectors ``weight`` (num_classes, in_features) and a score of each for a feature.
 
-    With K > 1 ``sub_centers`` a class has K rows of the weight, j·K to j·K + K − 1, and the one closest to a feature
-    counts. A subclass says what a sample loses (:meth:`losses`) and how a block of classes is scored
-    (:meth:`rows`, :meth:`classes`, :meth:`score`). Everything is computed in float32 (float64 stays)
-    whatever the dtype of features and weight; neither is ever rewritten. Under autocast the same holds, except on a
-    GPU, where the products of features and class vectors have bfloat16 operands and float32 sums; what concerns a
-    sample's own class stays in float32.
+    With K > 1 ``sub_centers`` a class has K rows of the weight, j·K to j·K + K − 1, of which the one closest to a
+    feature counts. A subclass defines the loss of a sample (:meth:`losses`) and the logits of a block of classes
+    (:meth:`rows`, :meth:`classes`, :meth:`score`). Everything is computed in float32 (or float64) whatever the dtype of
+    features and weight; neither is ever modified. Under autocast the same holds, except on a GPU: there the products of
+    features and class vectors have bfloat16 operands and float32 sums. The logit of the correct class stays in float32.
     """
 
     shards: Any = None
@@ -63,7 +62,7 @@ class ClassHead(FullPrecision):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Class vectors uniform on the sphere, of length about 1; as in ``nn.Linear`` where their length counts."""
+        """Draw class vectors uniformly on the sphere, of length about 1; as ``nn.Linear`` if their length matters."""
         if self.normalize:
             nn.init.normal_(self.weight, std=self.in_features**-0.5)
         else:
@@ -105,9 +104,10 @@ class ClassHead(FullPrecision):
 
     @torch.no_grad()
     def predict(self, features: Tensor) -> Tensor:
-        """The class with the largest logit (...), of features (..., in_features).
+        """Return the class with the largest logit, (...), for features (..., in_features).
 
-        Of a sharded head it is found without gathering logits; all processes call it together, with as many features.
+        A sharded head finds it without gathering logits. All processes must call it together, with equally many
+        features.
         """
         if self.shards is None:
             return self.logits(features).argmax(-1)
@@ -118,7 +118,7 @@ class ClassHead(FullPrecision):
             return found.reshape(features.shape[:-1])
 
     def logits(self, features: Tensor) -> Tensor:
-        """Compute what is ranked at test time, without margin and annealing.
+        """Compute the logits of test time, without margin and annealing.
 
         Args:
             features: features of the batch, (..., in_features).

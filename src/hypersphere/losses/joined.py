@@ -15,9 +15,9 @@ from .head import ClassHead
 class JoinedHead(nn.Module):
     """L = L_head + λ·term: a subclass says what the term of each sample is (:meth:`terms`).
 
-    Follows the head's ``reduction`` and ``ignore_index``: the mean is over the samples that count (NaN if none does,
-    as in torch's cross-entropy), and "sum" and "none" mean what they say. ``head`` may be joined itself, so that
-    terms add up.
+    The loss follows the head's ``reduction`` and ``ignore_index``: the mean is over the samples that are not ignored
+    (NaN if all are, as in torch's cross-entropy), and "sum" and "none" include the term of each sample. ``head`` may be
+    joined itself, so that terms add up.
 
     Args:
         head: any head of this package with class vectors; it stays the owner of the class vectors.
@@ -61,7 +61,7 @@ class JoinedHead(nn.Module):
         return self.owner.reduction
 
     def reset_parameters(self) -> None:
-        """The head's."""
+        """Reset the parameters of the head."""
         self.head.reset_parameters()
 
     def forward(self, features: Tensor, labels: Tensor, indices_tuple: Sequence[Tensor] | None = None) -> Tensor:
@@ -87,7 +87,7 @@ class JoinedHead(nn.Module):
         raise TypeError(f"{type(self).__name__} must define terms(x, labels, counts)")
 
     def logits(self, features: Tensor) -> Tensor:
-        """Compute what is ranked at test time, without margin and annealing.
+        """Compute the logits of test time, without margin and annealing.
 
         Args:
             features: features of the batch, (..., in_features).

@@ -33,28 +33,29 @@ class MarginSoftmax(AngularHead):
     """Cross-entropy of the logits amplitude·g(θ_j), with a margin on the target's (thesis 2.4, 2.20, D.11).
 
     The amplitude is ‖x‖, or ``scale`` (then only the direction of the features counts), times ‖W_j‖ if ``normalize`` is
-    off. A new loss overrides :meth:`target`, and :meth:`others` if its margin is there. Where the margin depends on the
-    batch or on running state, :meth:`observe` computes it; :meth:`penalty` adds a term.
+    off. A new loss overrides :meth:`target`, and :meth:`others` if it changes the other logits. If the margin depends
+    on the batch or on running state, :meth:`observe` computes this state; :meth:`penalty` adds a term.
 
     Args:
-        in_features: number of entries of a feature, that is of the network's embedding.
+        in_features: dimension of the features, that is of the network's embedding.
         num_classes: number of classes, and of class vectors in ``weight``.
-        margin: kept as ``self.margin`` for the rules; a tensor with one number per class becomes a buffer.
+        margin: stored as ``self.margin`` for :meth:`target`; a tensor with one number per class becomes a buffer.
         scale: s of s·g(θ), > 0; None takes ‖x‖.
         angular: g, a name or an object of :mod:`hypersphere.angular`.
         bias: add a learned number to the logit of each class.
         annealing: :class:`Annealing`, :class:`MarginWarmup` or a preset's name; None applies the margin from the start.
             A schedule that counts the steps of another head already is copied.
-        detach_margin: treat margin − plain as a constant in backward; off, because this is not the loss's gradient.
+        detach_margin: treat margin − plain as a constant in the backward pass; off by default, because the gradient is
+            then not that of the loss.
         reduction: ``"mean"``, ``"sum"`` or ``"none"``, as in ``torch.nn.functional.cross_entropy``; the mean over an
             empty batch is an error.
         ignore_index: label of samples that are ignored; a batch of such samples has mean NaN, as in torch.
         label_smoothing: share of the target that is spread over all classes, in [0, 1].
         class_weight: one number per class that multiplies the loss of its samples.
-        sub_centers: vectors K of a class, of which the closest counts; class j has rows j·K to j·K + K − 1.
-        chunk: classes computed at a time: ``"auto"`` by the number of logits, None all at once, or a number. Second
-            derivatives and ``torch.func`` compute all at once.
-        device, dtype: where the parameters are made, and their type.
+        sub_centers: number K of vectors per class, of which the closest counts; class j has rows j·K to j·K + K − 1.
+        chunk: number of classes computed at a time; ``"auto"`` chooses it by the number of logits, None computes all at
+            once. Second derivatives and ``torch.func`` always compute all at once.
+        device, dtype: where the parameters are created, and their type.
 
     Shape:
         - features: (..., in_features); labels: (...), class indices.
@@ -115,8 +116,7 @@ class MarginSoftmax(AngularHead):
     def reset_parameters(self) -> None:
         """Draw class vectors and biases again, and reset g and the annealing.
 
-        A margin and weight for each class become those that were given, also if the memory was never filled, as in a
-        head that was built on the meta device.
+        Margins and weights per class get the values that were given, also in a head that was built on the meta device.
         """
         super().reset_parameters()
         for name, value in getattr(self, "_given", {}).items():  # not there yet while the base class is built
@@ -154,10 +154,10 @@ class MarginSoftmax(AngularHead):
         return sample.from_cos(cos)
 
     def observe(self, cos: Tensor, sample: Sample) -> dict[str, Tensor]:
-        """Compute what the rules then find in ``sample.state``.
+        """Compute the state of the batch that the other methods find in ``sample.state``.
 
-        It is called once each forward, without gradients. Running buffers are updated here, and only here, in training
-        mode. ``sample.counts`` leaves out samples that are ignored or not finite.
+        It is called once per forward pass, without gradients. Running buffers are updated here, and only here, in
+        training mode. ``sample.counts`` is False for samples that are ignored or not finite.
 
         Args:
             cos: cos θ_y of each sample, (N,).
@@ -202,7 +202,7 @@ class MarginSoftmax(AngularHead):
 
     @property
     def observes(self) -> bool:
-        """Whether :meth:`observe` has anything to tell."""
+        """Whether :meth:`observe` is overridden."""
         return type(self).observe is not MarginSoftmax.observe
 
     # The loss -------------------------------------------------------------------------------------------

@@ -13,14 +13,14 @@ from .._core.modes import modes_kept
 def metric_learning(head: nn.Module) -> Any:
     """``head`` as a loss of pytorch-metric-learning, for its ``DistributedLossWrapper`` and ``CrossBatchMemory``.
 
-    A head compares samples with class vectors. What a memory remembers are therefore further samples with a label: they
-    pull and push the class vectors, and have no gradient themselves. The loss is
+    A head compares samples with class vectors. The entries of a memory are therefore further samples with a label: they
+    move the class vectors but get no gradient themselves. The loss is
 
-        L(batch) + L(memory),
+        L(batch) + L(memory).
 
-    where the first is weighed by the pairs that a miner chose. The second is that of the head in evaluation mode: an
-    annealing advances once a step, and running means and centres follow the batch alone. ``DistributedLossWrapper``
-    gathers the samples of all processes and multiplies the loss by their number, as it does for every loss.
+    The pairs that a miner chose weight the first term. The second term is computed in evaluation mode, so annealing
+    advances once per step, and running means and centres follow the batch only. ``DistributedLossWrapper`` gathers the
+    samples of all processes and multiplies the loss by the number of processes, as it does for every loss.
 
     Args:
         head: Any head of :mod:`hypersphere.losses`. Its parameters are parameters of the result.

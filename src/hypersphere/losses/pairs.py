@@ -25,9 +25,9 @@ from .joined import JoinedHead
 class ContrastiveLoss(JoinedHead, BatchWide):
     """L = L_head + λ·mean_i ½·(mean_{j: y_j=y_i} d_ij² + mean_{j: y_j≠y_i} max(0, m − d_ij)²) (DeepID2, eq. 3).
 
-    d_ij is the distance of two features of the batch; a sample without partners of one kind lacks that part. The thesis
-    prints neither λ, m nor the choice of pairs: here λ is DeepID2's 0.05, all pairs of a batch are taken, same and
-    different ones with equal weight, and m = 1 on normalised features, which is an angle of 60°.
+    d_ij is the distance of two features of the batch. A sample without partners of one kind lacks that term. The thesis
+    does not print λ, m or the choice of pairs. Here λ is DeepID2's 0.05, and m = 1 on normalised features is an angle
+    of 60°. All pairs of a batch are used; pairs of one class and of different classes have equal weight.
 
     Args:
         head: any head of this package; in the thesis it is the softmax.
@@ -78,7 +78,7 @@ class TripletLoss(BatchWide):
     holds these centres.
 
     Args:
-        in_features: number of entries of a feature, that is of the network's embedding.
+        in_features: dimension of the features, that is of the network's embedding.
         num_classes: number of classes, and of centres in ``weight``.
         margin: α > 0, by how much the other class must be farther; FaceNet's is 0.2.
         mining: ``"semihard"`` takes for each pair (i, p) the nearest n that is farther than p, or the farthest n if
@@ -132,7 +132,7 @@ class TripletLoss(BatchWide):
         return self.centers.vectors
 
     def reset_parameters(self) -> None:
-        """The class centres start again."""
+        """Set the class centres back to their initial values."""
         self.centers.reset_parameters()
 
     def forward(self, features: Tensor, labels: Tensor, indices_tuple: Sequence[Tensor] | None = None) -> Tensor:

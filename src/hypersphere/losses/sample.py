@@ -13,8 +13,8 @@ class Sample(NamedTuple):
     """The samples of a batch, as the rules of a softmax head see them.
 
     It is the second argument of :meth:`MarginSoftmax.target`, where the cosines are (N,), and of
-    :meth:`MarginSoftmax.others`, where they are (N, B); its tensors have the shape that broadcasts against them: (N,)
-    there and (N, 1) here. It stands for g, too: ``sample.from_cos`` and ``sample.from_angle`` are those of g.
+    :meth:`MarginSoftmax.others`, where they are (N, B). Its tensors are (N,) in the former and (N, 1) in the latter, so
+    that they broadcast against the cosines. ``sample.from_cos`` and ``sample.from_angle`` compute g.
 
     Attributes:
         g: the angular function of the head.

@@ -36,20 +36,20 @@ def shard(head: H, mesh: Any, *, rate: float = 1.0) -> H:
     a learned k that all classes share stays on every process. ``head(features, labels)`` takes the batch of this
     process and returns its part of the loss: with ``reduction="mean"``, R times the sum of its losses over the number
     of samples of all processes, so that the mean over the processes is the mean over all samples. Gradients are those
-    of that mean, as DistributedDataParallel gives them: wrap the backbone in it, leave the head out, and step all
-    parameters with one optimizer. Running numbers (AdaFace, CurricularFace) see the whole batch.
+    of that mean, as with DistributedDataParallel: wrap the backbone in it but not the head, and step all parameters
+    with one optimizer. Running statistics (AdaFace, CurricularFace) are those of the batch of all processes.
 
     Start every process with the same weights (the same seed, or a checkpoint) and give each the same number of samples.
     ``torch.distributed.checkpoint`` saves and loads the head on any number of processes. ``logits`` gathers the logits
-    of all classes, is for evaluation, and is called by all processes together.
+    of all classes; it is for evaluation, and all processes must call it together.
 
     Args:
         head: A head with class vectors. Joined heads (SphereFace+, center loss) raise an error, and so does a g of
-            your own that learns something.
+            your own with learned parameters.
         mesh: One-dimensional ``DeviceMesh`` over whose processes the classes are split, e.g. ``init_device_mesh("cuda",
             (8,))``.
         rate: Share of the classes that count as negatives at a training step, drawn again each time on every process;
-            the classes of the batch are always among them (Partial FC, An et al. 2022). 1 takes all.
+            the classes of the batch are always among them (Partial FC, An et al. 2022). 1 uses all classes.
 
     Returns:
         ``head`` itself, whose weight is now a ``DTensor`` split over the processes.

@@ -19,11 +19,11 @@ class Softmax(MarginSoftmax):
     """Logits W_j·x + b_j (thesis 2.1): the ordinary linear classifier with cross-entropy, as a head.
 
     Args:
-        in_features: number of entries of a feature, that is of the network's embedding.
+        in_features: dimension of the features, that is of the network's embedding.
         num_classes: number of classes, and of class vectors in ``weight``.
         bias: add a learned number to the logit of each class; off by default, as everywhere in the thesis.
         device: device on which the parameters are created; None is torch's default device.
-        dtype: floating-point type of the parameters; None is torch's default. Losses are computed in float32 at least.
+        dtype: floating-point type of the parameters; None is torch's default. Losses are computed in at least float32.
         **options: further settings of :class:`MarginSoftmax`: ``reduction`` (``"mean"``, ``"sum"`` or ``"none"`` over
             the samples; default ``"mean"``), ``ignore_index`` (label of ignored samples, default −100),
             ``label_smoothing`` (share of the target that is spread over all classes, in [0, 1], default 0),
@@ -68,11 +68,11 @@ class WSoftmax(MarginSoftmax):
     """Logits ‖x‖·g(θ_j) (paper eq. 10; with the cosine, the modified softmax of thesis 2.18).
 
     Args:
-        in_features: number of entries of a feature, that is of the network's embedding.
+        in_features: dimension of the features, that is of the network's embedding.
         num_classes: number of classes, and of class vectors in ``weight``.
         angular: g, a name or an object of :mod:`hypersphere.angular`.
         device: device on which the parameters are created; None is torch's default device.
-        dtype: floating-point type of the parameters; None is torch's default. Losses are computed in float32 at least.
+        dtype: floating-point type of the parameters; None is torch's default. Losses are computed in at least float32.
         **options: further settings of :class:`MarginSoftmax`: ``bias`` (add a learned number per class to the logits;
             default False), ``reduction`` (``"mean"``, ``"sum"`` or ``"none"`` over the samples; default ``"mean"``),
             ``ignore_index`` (label of ignored samples, default −100), ``label_smoothing`` (share of the target that is
@@ -110,12 +110,12 @@ class SSoftmax(MarginSoftmax):
     """Logits s·g(θ_j) (paper sec. 3, supplement C): features and class vectors are both on the sphere.
 
     Args:
-        in_features: number of entries of a feature, that is of the network's embedding.
+        in_features: dimension of the features, that is of the network's embedding.
         num_classes: number of classes, and of class vectors in ``weight``.
         scale: s > 0, usually 10 to 70: the larger, the closer a correct sample comes to loss 0 at the same angle.
         angular: g, a name or an object of :mod:`hypersphere.angular`.
         device: device on which the parameters are created; None is torch's default device.
-        dtype: floating-point type of the parameters; None is torch's default. Losses are computed in float32 at least.
+        dtype: floating-point type of the parameters; None is torch's default. Losses are computed in at least float32.
         **options: further settings of :class:`MarginSoftmax`: ``bias`` (add a learned number per class to the logits;
             default False), ``reduction`` (``"mean"``, ``"sum"`` or ``"none"`` over the samples; default ``"mean"``),
             ``ignore_index`` (label of ignored samples, default −100), ``label_smoothing`` (share of the target that is
@@ -158,20 +158,20 @@ class SSoftmax(MarginSoftmax):
 
 
 class GASoftmax(MarginSoftmax):
-    """Target ‖x‖·g(mθ_y), the others ‖x‖·g(θ_j) (paper eq. 11).
+    """Target logit ‖x‖·g(mθ_y), other logits ‖x‖·g(θ_j) (paper eq. 11).
 
-    The linear and the sigmoid g decrease beyond π as they are. The cosine and the square cosine are continued
-    monotonically by :func:`hypersphere.functional.psi`. Your own g is evaluated at mθ: it needs ``from_angle`` and
-    should decrease on [0, mπ].
+    The formulas of the linear and the sigmoid g keep decreasing beyond π. The cosine and the square cosine are
+    continued monotonically by :func:`hypersphere.functional.psi`. Your own g is evaluated at mθ: it needs
+    ``from_angle`` and should decrease on [0, mπ].
 
     Args:
-        in_features: number of entries of a feature, that is of the network's embedding.
+        in_features: dimension of the features, that is of the network's embedding.
         num_classes: number of classes, and of class vectors in ``weight``.
         margin: m ≥ 1, which multiplies the angle; 1 means no margin. Larger values separate more and are harder to
             train.
         angular: g, a name or an object of :mod:`hypersphere.angular`.
         device: device on which the parameters are created; None is torch's default device.
-        dtype: floating-point type of the parameters; None is torch's default. Losses are computed in float32 at least.
+        dtype: floating-point type of the parameters; None is torch's default. Losses are computed in at least float32.
         **options: further settings of :class:`MarginSoftmax`: ``bias`` (add a learned number per class to the logits;
             default False), ``annealing`` (an :class:`Annealing` or :class:`MarginWarmup` by which the margin grows, or
             the name of a preset; default None, the full margin at once), ``detach_margin`` (treat the margin as a
@@ -220,16 +220,17 @@ class GASoftmax(MarginSoftmax):
 
 
 class ASoftmax(GASoftmax):
-    """A-Softmax, SphereFace: target ‖x‖·ψ(θ_y), the others ‖x‖·cos θ_j (thesis 2.20); the cosine GA-Softmax.
+    """A-Softmax, SphereFace: target logit ‖x‖·ψ(θ_y), other logits ‖x‖·cos θ_j (thesis 2.20).
 
-    Networks trained from scratch need ``annealing="sphereface"`` (thesis A.7); the default is the pure margin.
+    It is :class:`GASoftmax` with the cosine. Networks trained from scratch need ``annealing="sphereface"`` (thesis
+    A.7); the default is the pure margin.
 
     Args:
-        in_features: number of entries of a feature, that is of the network's embedding.
+        in_features: dimension of the features, that is of the network's embedding.
         num_classes: number of classes, and of class vectors in ``weight``.
         margin: m ≥ 1, which multiplies the angle; 1 means no margin, 4 is the thesis' choice.
         device: device on which the parameters are created; None is torch's default device.
-        dtype: floating-point type of the parameters; None is torch's default. Losses are computed in float32 at least.
+        dtype: floating-point type of the parameters; None is torch's default. Losses are computed in at least float32.
         **options: further settings of :class:`MarginSoftmax`: ``bias`` (add a learned number per class to the logits;
             default False), ``annealing`` (an :class:`Annealing` or :class:`MarginWarmup` by which the margin grows, or
             the name of a preset; default None, the full margin at once), ``detach_margin`` (treat the margin as a
@@ -273,14 +274,14 @@ class ASoftmax(GASoftmax):
 
 
 class LSoftmax(ASoftmax):
-    """L-Softmax: target ‖W_y‖‖x‖·ψ(θ_y), the others W_j·x (thesis 2.4-2.13).
+    """L-Softmax: target logit ‖W_y‖‖x‖·ψ(θ_y), other logits W_j·x (thesis 2.4-2.13).
 
     Args:
-        in_features: number of entries of a feature, that is of the network's embedding.
+        in_features: dimension of the features, that is of the network's embedding.
         num_classes: number of classes, and of class vectors in ``weight``.
         margin: m ≥ 1, which multiplies the angle; 1 means no margin.
         device: device on which the parameters are created; None is torch's default device.
-        dtype: floating-point type of the parameters; None is torch's default. Losses are computed in float32 at least.
+        dtype: floating-point type of the parameters; None is torch's default. Losses are computed in at least float32.
         **options: further settings of :class:`MarginSoftmax`: ``bias`` (add a learned number per class to the logits;
             default False), ``annealing`` (an :class:`Annealing` or :class:`MarginWarmup` by which the margin grows, or
             the name of a preset; default None, the full margin at once), ``detach_margin`` (treat the margin as a

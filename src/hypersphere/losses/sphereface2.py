@@ -25,7 +25,7 @@ class SphereFace2(ClassHead):
     all cosines are 0. Classes do not compete, so settings that only a softmax has raise an error.
 
     Args:
-        in_features: number of entries of a feature, that is of the network's embedding.
+        in_features: dimension of the features, that is of the network's embedding.
         num_classes: number of classes, and of class vectors in ``weight``.
         margin: m ≥ 0, added on both sides of the decision boundary.
         scale: r > 0, the sharpness of the logistic.
@@ -35,8 +35,8 @@ class SphereFace2(ClassHead):
         ignore_index: label of samples that are ignored.
         chunk: how many classes are computed at a time, as in :class:`MarginSoftmax`.
         device: device on which the parameters are created; None is torch's default device.
-        dtype: floating-point type of the parameters; None is torch's default. Norms and angles are computed in float32
-            at least.
+        dtype: floating-point type of the parameters; None is torch's default. Norms and angles are computed in at least
+            float32.
         **refused: ``label_smoothing``, ``class_weight``, ``annealing``, ``detach_margin``, ``angular`` and
             ``sub_centers`` raise a TypeError that says why.
 
@@ -114,7 +114,7 @@ class SphereFace2(ClassHead):
         return [unit(x)]
 
     def score(self, rows: list[Tensor], classes: list[Tensor], shared: list[Tensor]) -> Tensor:
-        """r·g(cos θ_j) + b: what is ranked.
+        """Compute the logits r·g(cos θ_j) + b.
 
         Args:
             rows: directions of the features, (N, in_features).

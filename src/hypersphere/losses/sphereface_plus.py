@@ -19,8 +19,7 @@ class SphereFacePlus(JoinedHead):
 
     The first part draws the features to their class vectors, the second drives the class vectors apart. Near-duplicate
     class vectors have large finite energies (see :func:`hypersphere.functional.energy`). The loss follows the head's
-    ``reduction``, ``ignore_index`` and ``chunk``: per sample it adds λ_M/(C−1)·Σ_j, so that "sum" and "none" mean what
-    they say.
+    ``reduction``, ``ignore_index`` and ``chunk``. Each sample adds λ_M/(C−1)·Σ_j, also with "sum" and "none".
 
     Args:
         head: any head of this package; it stays the owner of the class vectors.

@@ -1,7 +1,7 @@
 """Metrics: measurements of features, class vectors and neurons, and the evaluation protocols of the field.
 
-They take tensors, NumPy arrays and lists. Labels may be names, which are numbered in sorted order, or in that of
-``classes`` where a function has that argument; where there are class vectors or logits, every class must then occur.
+They take tensors, NumPy arrays and lists. Labels may be names. These are numbered in sorted order, or in the order of
+the argument ``classes`` if a function has it; if there are class vectors or logits, every class must then occur.
 Rates are fractions in [0, 1].
 :mod:`hypersphere.metrics.streaming` has them as torchmetrics (extra ``[metrics]``).
 """

@@ -61,14 +61,14 @@ def angular_visual_hardness(features: Tensor, weight: Tensor, labels: Tensor) ->
 def angular_fisher_score(features: Tensor, labels: Tensor) -> Tensor:
     """AFS = Σ_i Σ_{x∈X_i} (1 − cos⟨x, m_i⟩) / Σ_i n_i (1 − cos⟨m_i, m⟩), lower is more discriminative (thesis A.1).
 
-    m_i is the mean feature of class i, m that of all.
+    m_i is the mean feature of class i, m the mean of all features.
 
     Args:
         features: features (n, d), one sample per row; long ones count more in the means.
         labels: class index of each sample, (n,).
 
     Returns:
-        A scalar ≥ 0; infinite if all class means agree in direction.
+        A scalar ≥ 0; infinite if all class means have the same direction.
 
     Raises:
         ValueError: If ``features`` is empty, not finite or not (n, d), or ``labels`` has another length.
@@ -92,8 +92,8 @@ def angular_fisher_score(features: Tensor, labels: Tensor) -> Tensor:
 def separation_distance(w: Tensor, half_space: bool = False) -> Tensor:
     """ψ = min_{i≠j} arccos(ŵ_i·ŵ_j), radians (thesis F.37).
 
-    The closest pair is found by cosines in float64, which tell angles above 1e-8 apart, and its angle computed from the
-    difference, which is exact for near-duplicates.
+    The closest pair is found by cosines in float64, which resolve angles above 1e-8. Its angle is computed from the
+    difference of the two vectors, which is exact for near-duplicates.
 
     Args:
         w: vectors (N, d), one per row; only their directions count.
@@ -135,8 +135,8 @@ def separation_distance(w: Tensor, half_space: bool = False) -> Tensor:
 def covering_radius(w: Tensor, samples: int = 100_000, generator: torch.Generator | None = None) -> Tensor:
     """α = max_u min_i arccos(u·ŵ_i), radians (thesis F.36), over random directions u.
 
-    It is a lower bound that grows with ``samples``: in d dimensions random directions come within ε of the deepest hole
-    with probability of order samples·ε^(d−1), so state the sample size with the value.
+    The value is a lower bound that grows with ``samples``: in d dimensions one of the random directions comes within ε
+    of the deepest hole with probability of order samples·ε^(d−1). So state the sample size with the value.
 
     Args:
         w: vectors (N, d), one per row; only their directions count.
@@ -173,11 +173,11 @@ def covering_radius(w: Tensor, samples: int = 100_000, generator: torch.Generato
 @takes_arrays("w")
 @torch.no_grad()
 def uniformity(w: Tensor, t: float = 2.0) -> Tensor:
-    """log mean_{i≠j} exp(−t‖ŵ_i − ŵ_j‖²) for any number of vectors: 0 if all agree, lower is more even.
+    """log mean_{i≠j} exp(−t‖ŵ_i − ŵ_j‖²) for any number of vectors: 0 if all are equal, lower if more even.
 
     Args:
         w: vectors (N, d), one per row; only their directions count.
-        t: sharpness of the kernel, > 0; large t depends on the closest pairs only.
+        t: sharpness of the kernel, > 0; with a large t only the closest pairs matter.
 
     Returns:
         The uniformity, a scalar ≤ 0.

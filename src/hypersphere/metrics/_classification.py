@@ -25,7 +25,7 @@ class ClassificationResult(Shown):
         top5: Share of samples whose class is among the first five.
         class_errors: Error of each class, (C,); NaN for classes without samples.
         counts: Number of samples of each class, (C,).
-        confusion: How many samples of class i (row) were taken for class j (column), (C, C).
+        confusion: Number of samples of class i (row) that were classified as class j (column), (C, C).
         ranks: Rank of the right class of each sample, from 1, (n,).
         classes: Names of the classes, in the order of their indices.
 
@@ -56,7 +56,7 @@ class ClassificationResult(Shown):
 
     @property
     def balanced_accuracy(self) -> float:
-        """Mean over the classes that occur of their accuracy."""
+        """Mean accuracy of the classes that occur."""
         return 1 - float(self.class_errors.nanmean())
 
     def worst(self, count: int = 5) -> list[tuple[str, float, int]]:
@@ -84,7 +84,7 @@ class ClassificationResult(Shown):
 def classification(logits: Tensor, labels: Tensor, classes: Sequence[str] | None = None) -> ClassificationResult:
     """Compare logits, of any scale, with labels.
 
-    Of equal logits the lower class number comes first, as for ``argmax``.
+    Among equal logits the lower class number comes first, as for ``argmax``.
 
     Args:
         logits: scores of the classes, (n, C).

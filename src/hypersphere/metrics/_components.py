@@ -17,10 +17,10 @@ class PrincipalComponents:
     """The directions in which features vary most; calling it gives the coordinates of features in them.
 
     Args:
-        mean: μ of the features that they were found from, (d,) float64.
+        mean: Mean μ of the features from which the components were computed, (d,) float64.
         directions: Orthonormal rows u_1, u_2, ..., by descending variance, (k, d) float64.
         variances: The variance λ_i of the features along each, (k,) float64, divided by N − 1.
-        share: Which part of the whole variance these have, in [0, 1].
+        share: Share of the total variance that these directions explain, in [0, 1].
         whiten: Whether coordinates are divided by √λ_i.
 
     Example:
@@ -59,12 +59,12 @@ class PrincipalComponents:
 def principal_components(features: Tensor, dim: int, *, whiten: bool = False) -> PrincipalComponents:
     """The ``dim`` directions of largest variance of the rows x: the leading eigenvectors of Σ(x−μ)(x−μ)ᵀ/(N−1).
 
-    They are found on training features and applied to those that are compared. The sign of a direction is free; here
-    its entry of largest absolute value is positive. Everything is computed in float64.
+    Compute them on training features and apply them to the features that are compared. The sign of a direction is
+    arbitrary; here its entry of largest absolute value is positive. Everything is computed in float64.
 
     Args:
         features: Training features (n, d) from which mean and components are computed.
-        dim: How many directions, at most min(N − 1, d).
+        dim: Number of directions, at most min(N − 1, d).
         whiten: Whether coordinates are divided by their standard deviation.
 
     Returns:
@@ -74,8 +74,8 @@ def principal_components(features: Tensor, dim: int, *, whiten: bool = False) ->
         ``features``: (N, d).
 
     Raises:
-        ValueError: If there are fewer than two features, ``dim`` is too large, or ``whiten`` meets a direction without
-            variance.
+        ValueError: If there are fewer than two features, ``dim`` is too large, or ``whiten`` is set and a direction has
+            no variance.
 
     Example:
         >>> reduce = hs.metrics.principal_components(torch.randn(100, 16), 4)

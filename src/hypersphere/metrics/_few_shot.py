@@ -80,7 +80,7 @@ def few_shot(
         ways: number of classes of an episode, ≥ 2; more ways are harder.
         shots: support samples of each class, ≥ 1.
         queries: samples of each class that are classified.
-        episodes: number of draws; the interval shrinks with its root.
+        episodes: number of episodes; the confidence interval shrinks with its square root.
         method: the classifier of an episode: ``"baseline"``, ``"baseline++"`` or ``"nearest"``, as described above.
         seed: seed of the episodes and classifiers; the same seed gives the same episodes for every method.
         epochs: passes over the support samples of an episode, ≥ 1 (thesis F.3: 100).

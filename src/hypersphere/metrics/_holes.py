@@ -16,11 +16,11 @@ def hole_radii(w: Tensor) -> Tensor:
     """ρ_i = 2 sin(α_i/2), the Euclidean hole radius of every facet of the convex hull of the ŵ (thesis F.38).
 
     A facet lies in a plane n·x = b; the cap beyond it, of geodesic radius α = arccos b about n, has neurons on its
-    boundary only. So ρ = √(2 − 2b). The largest hole is the covering radius, ρ_max = 2 sin(α/2) (F.39): exact, where
-    :func:`covering_radius` samples. The hull is Qhull's, in float64 on the CPU; the number of facets grows steeply with
-    the dimension, so this is for up to about 8 dimensions. Facets with more than d neurons, as a cube has, count once:
-    Qhull cuts them into simplices, which have one plane. Of float32 neurons, planes that differ by rounding are one; a
-    few nearly flat facets among thousands are joined by that, which moves their radii by rounding only.
+    boundary only. So ρ = √(2 − 2b). The largest hole is the covering radius, ρ_max = 2 sin(α/2) (F.39). It is exact,
+    while :func:`covering_radius` samples. Qhull computes the hull in float64 on the CPU. The number of facets grows
+    steeply with the dimension, so this is for up to about 8 dimensions. Facets with more than d neurons, as on a cube,
+    count once, although Qhull cuts them into simplices of one plane. For float32 neurons, planes that differ only by
+    rounding count as one. This may join nearly coplanar facets, and changes radii by rounding only.
 
     Args:
         w: Neurons, one per row; their lengths do not matter, and zeros, which have no direction, are left out.

@@ -39,10 +39,10 @@ def identification(
     features are all equal identifies nobody. Cosines are compared as computed, in float32 (in float64 for float64
     features). Two protocols:
 
-    - ``"closest"``, the usual closed-set CMC: a search is a probe, its mate the most similar gallery row of its label,
-      its competitors all gallery rows of other labels and all distractors.
-    - ``"megaface"``: a search is a pair of a probe and one of its mates, put alone among the distractors, which are
-      the only competitors (thesis ch. 2: MegaFace, rank-1 with a million distractors).
+    - ``"closest"``, the usual closed-set CMC: each probe is one search. Its mate is the most similar gallery row with
+      its label; its competitors are all gallery rows of other labels and all distractors.
+    - ``"megaface"``: each pair of a probe and one of its mates is one search, whose competitors are the distractors
+      only (thesis ch. 2: MegaFace, rank-1 with a million distractors).
 
     Only blocks of scores exist at a time: memory does not grow with the number of distractors.
 
@@ -50,12 +50,12 @@ def identification(
         probes: embeddings (P, d). A probe without a mate is not ranked but counted in ``unmated``, and its competitors
             are impostors like all others.
         probe_labels: identity of each probe, (P,), as integers.
-        gallery: embeddings (G, d); None: the probes themselves, no probe being its own mate.
+        gallery: embeddings (G, d); None takes the probes themselves, where no probe is its own mate.
         gallery_labels: label of each row of the gallery, (G,).
         distractors: embeddings of people who are mates of no probe: a tensor of any floating dtype (also
             memory-mapped), a NumPy array or memory map, a list of rows, or an iterable of blocks (b, d), read once.
-        ranks: the ranks shown in ``rates``; any other can be asked of the result.
-        protocol: which competitors a mate is ranked among: ``"closest"`` or ``"megaface"``, see the table above.
+        ranks: the ranks shown in ``rates``; the method ``rank`` of the result computes any other.
+        protocol: which competitors a mate is ranked among: ``"closest"`` or ``"megaface"``, see the list above.
         block: how many rows are compared at a time.
         tail: how many of the highest impostor scores are kept. False accept rates up to ``tail`` over the number of
             impostor scores are then exact; higher ones raise a ValueError.

@@ -56,7 +56,7 @@ class IdentificationResult(Shown):
 
     @property
     def rates(self) -> dict[int, float]:
-        """The rank-k rates asked for."""
+        """The rank-k rates for each k in ``shown``."""
         return {k: self.rank(k) for k in self.shown}
 
     @property
@@ -88,10 +88,10 @@ class IdentificationResult(Shown):
         return float(found) if is_number(far) else found.view(rates.shape)
 
     def dir_at(self, fpir: float, rank: int = 1) -> float:
-        """Open-set identification: the share of searches that are detected and within ``rank``.
+        """Open-set identification: the share of searches whose mate is detected and within ``rank``.
 
-        A mate is detected if its score is above the lowest threshold at which at most ``fpir`` of the probes, their
-        mates taken away, would still find somebody (their best competitor).
+        A mate is detected if its score is above a threshold. This is the lowest threshold at which, without mates in
+        the gallery, at most a share ``fpir`` of the probes would still be matched (with their best competitor).
 
         Args:
             fpir: false positive identification rate, in [0, 1].

@@ -18,7 +18,7 @@ class InceptionResult(Shown):
 
     Attributes:
         score: Mean inception score over the splits, between 1 and the number of classes.
-        std: Standard deviation of the splits themselves, not of a larger population, as published scores count.
+        std: Standard deviation over the splits (divisor n, not n − 1), as in published scores.
         split_scores: Inception score of each split, (splits,).
 
     Example:
@@ -39,9 +39,9 @@ def inception_score(logits: Tensor, *, splits: int = 10) -> InceptionResult:
     """exp E_x KL(p(y|x) ‖ p(y)) of the class probabilities that a classifier gives generated images.
 
     The score of Salimans et al. 2016: p(y|x) = softmax(``logits``) and p(y) is its mean over a split. The score lies
-    between 1 (every image alike, or none recognised) and the number of classes (each recognised beyond doubt, all
-    equally often). Published numbers are those of Inception-v3 on 50,000 images in ten splits: scores of another
-    classifier compare with each other only.
+    between 1 (all images alike, or none recognised) and the number of classes (each image recognised with certainty,
+    all classes equally often). Published numbers are those of Inception-v3 on 50,000 images in ten splits: scores of
+    another classifier can only be compared with each other.
 
     Args:
         logits: ``(N, classes)``; log-probabilities work, too.

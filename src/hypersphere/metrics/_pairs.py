@@ -67,16 +67,17 @@ def verify_pairs(
 ) -> VerificationResult:
     """Evaluate the cosines of pairs of features as in LFW.
 
-    View 2: ``pairs.fold`` numbers the folds, and each fold's threshold is chosen on the others. View 1: with
-    ``train_pairs`` the threshold is chosen on those.
+    With ``train_pairs`` (View 1) the threshold is chosen on those pairs. Otherwise (View 2) ``pairs.fold`` numbers the
+    folds, and the threshold of each fold is chosen on the other folds.
 
     Args:
-        features: embeddings of all images, (N, d); ``hs.embed(model, images, flip=True)`` gives those of image and
-            mirror concatenated.
+        features: embeddings of all images, (N, d); ``hs.embed(model, images, flip=True)`` concatenates those of each
+            image and its mirror image.
         pairs: anything with ``left``, ``right``, ``same`` and, for View 2, ``fold``, such as ``faces.pairs``.
-        center: subtract a mean from every feature first. True: the mean of the features of the pairs that the threshold
-            is chosen on, each as often as a pair names it, as the SphereFace evaluation does; (d,): that mean.
-        train_pairs: pairs that the threshold is chosen on; None: the other folds.
+        center: subtract a mean from every feature first. True takes the mean of the features of the pairs that the
+            threshold is chosen on, each as often as a pair names it, as the SphereFace evaluation does. A tensor (d,)
+            is subtracted itself.
+        train_pairs: pairs that the threshold is chosen on; None takes the other folds.
 
     Returns:
         Accuracy, its standard error, the thresholds and the ROC curve.

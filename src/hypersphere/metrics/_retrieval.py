@@ -17,10 +17,10 @@ from ._inputs import check_beside, check_features, check_labels, directions, row
 
 @dataclass(frozen=True, eq=False)
 class RetrievalResult(Shown):
-    """Means over the queries that have something to find; rates are fractions in [0, 1].
+    """Measurements of the queries that have a relevant item; rates are fractions in [0, 1].
 
     Attributes:
-        average_precisions: Average precision of each such query.
+        average_precisions: Average precision of each query that has a relevant item.
         average_precisions_at_r: The same among the first R items, R being the number of relevant ones.
         r_precisions: Share of relevant items among the first R.
         first_hits: Rank of the first relevant item, from 1.
@@ -70,7 +70,7 @@ class RetrievalResult(Shown):
 
     @property
     def recall(self) -> dict[int, float]:
-        """R@k for the k asked for."""
+        """R@k for each k in ``shown``."""
         return {k: self.recall_at(k) for k in self.shown}
 
     def __repr__(self) -> str:

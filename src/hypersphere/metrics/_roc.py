@@ -21,8 +21,8 @@ class ROC:
     threshold is infinite and accepts nothing.
 
     Attributes:
-        fpr: False accept rate, share of different pairs that are accepted.
-        tpr: True accept rate, share of same pairs that are accepted.
+        fpr: False accept rate: share of the pairs of two classes that are accepted.
+        tpr: True accept rate: share of the pairs of one class that are accepted.
         thresholds: Lowest accepted score at each point.
 
     Example:
@@ -56,7 +56,8 @@ class ROC:
     def tar_at(self, far: float | Tensor | Any) -> float | Tensor:
         """Return the largest true accept rate of a threshold whose false accept rate is at most ``far``.
 
-        Nothing is interpolated: below one over the number of different pairs it is the rate without a false accept.
+        Nothing is interpolated. If ``far`` is below one over the number of pairs of two classes, the result is the rate
+        without any false accept.
 
         Args:
             far: a rate in [0, 1], or a tensor, array or list of rates.

@@ -81,7 +81,7 @@ def verification(scores: Tensor, same: Tensor, folds: int | Tensor = 10) -> Veri
     lowest of equally good ones, infinite if accepting or rejecting every pair is best.
 
     Args:
-        scores: similarity of each pair, (n,), larger is more alike; any scale, ties welcome.
+        scores: similarity of each pair, (n,), larger is more alike; any scale, ties are allowed.
         same: whether the two are of one class, (n,), booleans or 0 and 1.
         folds: how many consecutive folds of equal size, as LFW lists its pairs (sizes differ by one where n does
             not divide), or the fold number of each pair, (n,).
@@ -110,7 +110,7 @@ def verification_split(train_scores: Tensor, train_same: Tensor, scores: Tensor,
         same: whether the two of each are of one class, (n,).
 
     Returns:
-        The accuracy on ``scores``; ``std`` is the standard error of one share, √(p(1−p)/n), and the ROC is that of
+        The accuracy on ``scores``; ``std`` is the standard error of a proportion, √(p(1−p)/n), and the ROC is that of
         ``scores``.
 
     Example:

@@ -17,7 +17,7 @@ from .slots import Slots
 class Generator(nn.Module):
     """z ~ N(0, I) → dense 512·M×M → three 4×4 transposed convolutions of stride 2 (256, 128, 64) → 3×3, tanh.
 
-    Thesis Table D.5 (a), with BatchNorm and ReLU after all but the last.
+    See thesis Table D.5 (a). BatchNorm and ReLU follow all layers but the last.
 
     Args:
         slots: operators, normalisation and activation of all layers (:class:`Slots`).

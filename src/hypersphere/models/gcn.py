@@ -19,8 +19,8 @@ from .slots import Slots
 class GCN(nn.Module):
     """Z = Â·act(Â·X·W₀)·W₁ (thesis E.24; the softmax belongs to the loss).
 
-    Any operator may stand for X·W₀. Dropout acts on the input of each layer, as in Kipf and Welling; of a sparse X on
-    its nonzero entries, which comes to the same.
+    Any operator may replace X·W₀. Dropout acts on the input of each layer, as in Kipf and Welling. If X is sparse, it
+    acts on the nonzero entries, which is equivalent.
 
     Args:
         in_features: number of features of a node (Cora 1433, Citeseer 3703, Pubmed 500).

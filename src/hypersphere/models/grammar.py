@@ -66,7 +66,7 @@ class Pool:
     Args:
         kernel: size of the square window in pixels.
         stride: step of the window in pixels; 2 halves height and width.
-        padding: pixels added on each side, which never are the maximum.
+        padding: pixels added on each side; they are never the maximum.
 
     Example:
         >>> hs.models.Pool().shrink(32)
@@ -114,7 +114,7 @@ class Unit:
             ``"plain"`` one (v2), or ``"pad"``: subsample and append channels of zeros, without parameters.
 
     Raises:
-        ValueError: If ``form`` or ``shortcut`` is unknown, or ``"pad"`` would have to take channels away.
+        ValueError: If ``form`` or ``shortcut`` is unknown, or ``"pad"`` would have to remove channels.
 
     Example:
         >>> unit, channels = hs.models.Unit(16, form="bottleneck").build(hs.models.Slots(), 3)

@@ -86,7 +86,7 @@ def image_network(
         in_channels: number of channels of the images: 1 for grey, 3 for colour.
         image_size: height and width of the images.
         fully_connected: widths of layers on the flattened maps; None takes global average pooling instead.
-        fc_norm: whether the normalisation follows the last of them.
+        fc_norm: whether the normalisation follows the last fully connected layer.
 
     Returns:
         The network, with ``features``, ``feature_dim`` and ``classifier``.

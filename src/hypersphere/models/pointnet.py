@@ -28,8 +28,9 @@ class PointNet(Network):
         num_classes: outputs of the classifier, 0 for none.
         slots: operators, normalisation and activation of all layers (:class:`Slots`).
         tnet: whether the two transformation networks (T-Nets) are included.
-        in_channels: numbers of a point; the first 3 are coordinates.
-        dropout: probability, on the last hidden layer (256); with ``tnet`` on both (512, 256), as in the authors' code.
+        in_channels: numbers per point; the first 3 are coordinates.
+        dropout: probability after the last hidden layer (256); with ``tnet`` after both (512, 256), as in the authors'
+            code.
         width: factor of the number of channels of every layer, > 0; 1 is the published size.
 
     Raises:

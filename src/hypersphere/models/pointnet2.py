@@ -27,7 +27,7 @@ class PointNet2(Network):
         points: number of centres of the two levels.
         radii: radius of the ball in which each level groups the neighbours of a point.
         samples: largest number of points of a ball, the first in the cloud's order.
-        in_channels: numbers of a point; the first 3 are coordinates, further ones features.
+        in_channels: numbers per point; the first 3 are coordinates, further ones are features.
         dropout: probability after both hidden layers, in [0, 1).
 
     Raises:

@@ -137,10 +137,10 @@ def sphereface(
 ) -> Network:
     """SphereFace-4/10/20/36/64: four stages, each a 3×3 convolution of stride 2, then residual units; FC1.
 
-    The name counts convolutions. The embedding is FC1's output. PReLU and no BatchNorm by default, as in the authors'
-    released networks; both activations of a residual unit are inside its branch. Their weights start there as Xavier
-    says, but normal with deviation 0.01 in residual branches: with He's everywhere the features of the 64-layer CNN
-    would have lengths of millions.
+    The name counts convolutions. The embedding is the output of FC1. The default is PReLU without BatchNorm, as in the
+    authors' released networks; both activations of a residual unit are inside its branch. Those networks initialise
+    weights by Xavier, and by a normal distribution of deviation 0.01 in residual branches. With the initialisation of
+    He et al. everywhere, the features of the 64-layer CNN would have lengths of millions.
 
     Args:
         num_classes: outputs of the classifier; the default 0 leaves it to a head such as

@@ -36,7 +36,7 @@ class Slots:
         angular: g, a name or an object of :mod:`hypersphere.angular`; None is the cosine.
         magnitude: h of ``"decoupled"``, a name or an object of :mod:`hypersphere.magnitude`; None is tanh.
         weighted: how ‖w‖ enters a ``"decoupled"`` operator (thesis sec. 4.3.5); None ignores it.
-        affine: rescale what the operator gives, β·F + γ (rescaled SphereNorm, paper sec. 2.5).
+        affine: rescale the output of the operator to β·F + γ (rescaled SphereNorm, paper sec. 2.5).
         norm: ``"batch"`` BatchNorm; ``"sphere"`` SphereNorm, that is the operator normalises and nothing follows it
             (paper sec. 2.5: a plain slot becomes SphereConv, spherical and decoupled ones stay what they are);
             ``"both"`` SphereNorm, then BatchNorm; ``"none"``.
@@ -44,7 +44,7 @@ class Slots:
         norm_momentum: weight of the newest batch in BatchNorm's averages.
         activation: ``"relu"``, ``"prelu"`` (a slope per channel, from 0.25), ``"leaky_relu"`` (slope 0.1, thesis Table
             D.5) or ``"none"``.
-        bias: a bias in the operators; None: only in plain ones that no BatchNorm follows.
+        bias: a bias in the operators; None adds it only to plain ones that no BatchNorm follows.
         init: weights ``"he"`` normal, std √(2/((1+a²)·fan_in)) with a the slope of the activation's negative half;
             ``"xavier"`` uniform; ``"normal"`` N(0, 0.01²); ``"standard_normal"`` N(0, 1); ``"unit"`` random
             directions, every neuron of length 1. Biases start at 0.

@@ -131,8 +131,8 @@ class DecoupledConv1d(_DecoupledConv, nn.Conv1d):
         bias: add a learned number per channel. Off by default: a BatchNorm usually follows.
         padding_mode: what is added at the border: ``"zeros"``, ``"reflect"``, ``"replicate"`` or ``"circular"``.
         device: device on which the parameters are created; None is torch's default device.
-        dtype: floating-point type of the parameters; None is torch's default. Norms and angles are computed in float32
-            at least.
+        dtype: floating-point type of the parameters; None is torch's default. Norms and angles are computed in at least
+            float32.
         magnitude: h, a name or an object of :mod:`hypersphere.magnitude`.
         angular: g, a name or an object of :mod:`hypersphere.angular`.
         weighted: how ‖w‖ enters: ``"linear"``, ``"product"`` or ``"separate"`` (thesis sec. 4.3.5); None ignores it.
@@ -163,8 +163,8 @@ class DecoupledConv2d(_DecoupledConv, nn.Conv2d):
         bias: add a learned number per channel. Off by default: a BatchNorm usually follows.
         padding_mode: what is added at the border: ``"zeros"``, ``"reflect"``, ``"replicate"`` or ``"circular"``.
         device: device on which the parameters are created; None is torch's default device.
-        dtype: floating-point type of the parameters; None is torch's default. Norms and angles are computed in float32
-            at least.
+        dtype: floating-point type of the parameters; None is torch's default. Norms and angles are computed in at least
+            float32.
         magnitude: h, a name or an object of :mod:`hypersphere.magnitude`.
         angular: g, a name or an object of :mod:`hypersphere.angular`.
         weighted: how ‖w‖ enters: ``"linear"``, ``"product"`` or ``"separate"`` (thesis sec. 4.3.5); None ignores it.
@@ -195,8 +195,8 @@ class DecoupledConv3d(_DecoupledConv, nn.Conv3d):
         bias: add a learned number per channel. Off by default: a BatchNorm usually follows.
         padding_mode: what is added at the border: ``"zeros"``, ``"reflect"``, ``"replicate"`` or ``"circular"``.
         device: device on which the parameters are created; None is torch's default device.
-        dtype: floating-point type of the parameters; None is torch's default. Norms and angles are computed in float32
-            at least.
+        dtype: floating-point type of the parameters; None is torch's default. Norms and angles are computed in at least
+            float32.
         magnitude: h, a name or an object of :mod:`hypersphere.magnitude`.
         angular: g, a name or an object of :mod:`hypersphere.angular`.
         weighted: how ‖w‖ enters: ``"linear"``, ``"product"`` or ``"separate"`` (thesis sec. 4.3.5); None ignores it.
@@ -227,8 +227,8 @@ class SphereConv1d(_SphereConv, DecoupledConv1d):
         bias: add a learned number per channel. Off by default: a BatchNorm usually follows.
         padding_mode: what is added at the border: ``"zeros"``, ``"reflect"``, ``"replicate"`` or ``"circular"``.
         device: device on which the parameters are created; None is torch's default device.
-        dtype: floating-point type of the parameters; None is torch's default. Norms and angles are computed in float32
-            at least.
+        dtype: floating-point type of the parameters; None is torch's default. Norms and angles are computed in at least
+            float32.
         angular: g, a name or an object of :mod:`hypersphere.angular`.
         affine: rescale the output to β·F + γ per channel, both learned (SphereNorm, paper sec. 2.5).
 
@@ -257,8 +257,8 @@ class SphereConv2d(_SphereConv, DecoupledConv2d):
         bias: add a learned number per channel. Off by default: a BatchNorm usually follows.
         padding_mode: what is added at the border: ``"zeros"``, ``"reflect"``, ``"replicate"`` or ``"circular"``.
         device: device on which the parameters are created; None is torch's default device.
-        dtype: floating-point type of the parameters; None is torch's default. Norms and angles are computed in float32
-            at least.
+        dtype: floating-point type of the parameters; None is torch's default. Norms and angles are computed in at least
+            float32.
         angular: g, a name or an object of :mod:`hypersphere.angular`.
         affine: rescale the output to β·F + γ per channel, both learned (SphereNorm, paper sec. 2.5).
 
@@ -287,8 +287,8 @@ class SphereConv3d(_SphereConv, DecoupledConv3d):
         bias: add a learned number per channel. Off by default: a BatchNorm usually follows.
         padding_mode: what is added at the border: ``"zeros"``, ``"reflect"``, ``"replicate"`` or ``"circular"``.
         device: device on which the parameters are created; None is torch's default device.
-        dtype: floating-point type of the parameters; None is torch's default. Norms and angles are computed in float32
-            at least.
+        dtype: floating-point type of the parameters; None is torch's default. Norms and angles are computed in at least
+            float32.
         angular: g, a name or an object of :mod:`hypersphere.angular`.
         affine: rescale the output to β·F + γ per channel, both learned (SphereNorm, paper sec. 2.5).
 

@@ -123,8 +123,8 @@ class DecoupledConvTranspose1d(_DecoupledConvTranspose, nn.ConvTranspose1d):
         dilation: distance between the entries of a patch.
         padding_mode: only ``"zeros"``, as in torch: a transposed convolution has no other padding.
         device: device on which the parameters are created; None is torch's default device.
-        dtype: floating-point type of the parameters; None is torch's default. Norms and angles are computed in float32
-            at least.
+        dtype: floating-point type of the parameters; None is torch's default. Norms and angles are computed in at least
+            float32.
         magnitude: h, a name or an object of :mod:`hypersphere.magnitude`.
         angular: g, a name or an object of :mod:`hypersphere.angular`.
         weighted: how ‖w‖ enters: ``"linear"``, ``"product"`` or ``"separate"`` (thesis sec. 4.3.5); None ignores it.
@@ -156,8 +156,8 @@ class DecoupledConvTranspose2d(_DecoupledConvTranspose, nn.ConvTranspose2d):
         dilation: distance between the entries of a patch.
         padding_mode: only ``"zeros"``, as in torch: a transposed convolution has no other padding.
         device: device on which the parameters are created; None is torch's default device.
-        dtype: floating-point type of the parameters; None is torch's default. Norms and angles are computed in float32
-            at least.
+        dtype: floating-point type of the parameters; None is torch's default. Norms and angles are computed in at least
+            float32.
         magnitude: h, a name or an object of :mod:`hypersphere.magnitude`.
         angular: g, a name or an object of :mod:`hypersphere.angular`.
         weighted: how ‖w‖ enters: ``"linear"``, ``"product"`` or ``"separate"`` (thesis sec. 4.3.5); None ignores it.
@@ -189,8 +189,8 @@ class DecoupledConvTranspose3d(_DecoupledConvTranspose, nn.ConvTranspose3d):
         dilation: distance between the entries of a patch.
         padding_mode: only ``"zeros"``, as in torch: a transposed convolution has no other padding.
         device: device on which the parameters are created; None is torch's default device.
-        dtype: floating-point type of the parameters; None is torch's default. Norms and angles are computed in float32
-            at least.
+        dtype: floating-point type of the parameters; None is torch's default. Norms and angles are computed in at least
+            float32.
         magnitude: h, a name or an object of :mod:`hypersphere.magnitude`.
         angular: g, a name or an object of :mod:`hypersphere.angular`.
         weighted: how ‖w‖ enters: ``"linear"``, ``"product"`` or ``"separate"`` (thesis sec. 4.3.5); None ignores it.
@@ -222,8 +222,8 @@ class SphereConvTranspose1d(_SphereConvTranspose, DecoupledConvTranspose1d):
         dilation: distance between the entries of a patch.
         padding_mode: only ``"zeros"``, as in torch: a transposed convolution has no other padding.
         device: device on which the parameters are created; None is torch's default device.
-        dtype: floating-point type of the parameters; None is torch's default. Norms and angles are computed in float32
-            at least.
+        dtype: floating-point type of the parameters; None is torch's default. Norms and angles are computed in at least
+            float32.
         angular: g, a name or an object of :mod:`hypersphere.angular`.
         affine: rescale the output to β·F + γ per channel, both learned (SphereNorm, paper sec. 2.5).
 
@@ -253,8 +253,8 @@ class SphereConvTranspose2d(_SphereConvTranspose, DecoupledConvTranspose2d):
         dilation: distance between the entries of a patch.
         padding_mode: only ``"zeros"``, as in torch: a transposed convolution has no other padding.
         device: device on which the parameters are created; None is torch's default device.
-        dtype: floating-point type of the parameters; None is torch's default. Norms and angles are computed in float32
-            at least.
+        dtype: floating-point type of the parameters; None is torch's default. Norms and angles are computed in at least
+            float32.
         angular: g, a name or an object of :mod:`hypersphere.angular`.
         affine: rescale the output to β·F + γ per channel, both learned (SphereNorm, paper sec. 2.5).
 
@@ -284,8 +284,8 @@ class SphereConvTranspose3d(_SphereConvTranspose, DecoupledConvTranspose3d):
         dilation: distance between the entries of a patch.
         padding_mode: only ``"zeros"``, as in torch: a transposed convolution has no other padding.
         device: device on which the parameters are created; None is torch's default device.
-        dtype: floating-point type of the parameters; None is torch's default. Norms and angles are computed in float32
-            at least.
+        dtype: floating-point type of the parameters; None is torch's default. Norms and angles are computed in at least
+            float32.
         angular: g, a name or an object of :mod:`hypersphere.angular`.
         affine: rescale the output to β·F + γ per channel, both learned (SphereNorm, paper sec. 2.5).
 

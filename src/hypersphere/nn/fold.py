@@ -26,16 +26,16 @@ from .layer import Decoupled, as_node
 
 
 def fold(model: nn.Module) -> nn.Module:
-    """A copy of a model for inference, whose operators hold ŵ, and BatchNorm with it, as constants.
+    """Return a copy of a model for inference, in which unit filters ŵ and BatchNorm are constants.
 
-    The copy gives what the model gives in evaluation mode, in fewer steps and with fewer nodes when exported. It has
-    no rescaling of ranges: in float32, patches must have norms between 1e-12 and 1e18; smaller ones count as zero.
-    It does not follow later changes of the model, and it is not for training.
+    The copy has the outputs of the model in evaluation mode, but takes fewer steps and has fewer nodes when exported.
+    It leaves out the rescaling for extreme norms: in float32, patches must have norms between 1e-12 and 1e18; smaller
+    ones count as zero. It does not follow later changes of the model, and it is not for training.
 
     Operators with ``weighted=``, ``padding="same"``, parametrized weights or hooks, and those in front of a BatchNorm
-    that has no running statistics, stay as they are. A BatchNorm normalises dimension 1, which is that of the filters
-    only for batches (N, C, ...): a layer that it was folded into takes no others, neither a single sample nor a linear
-    layer's (N, T, C).
+    that has no running statistics, stay as they are. BatchNorm normalises dimension 1, which holds the filters only in
+    batches (N, C, ...). A layer with a folded BatchNorm therefore accepts only such batches: no single samples, and no
+    (N, T, C) inputs of a linear layer.
 
     Args:
         model: Any model; it is left as it is.
@@ -80,15 +80,15 @@ def fold(model: nn.Module) -> nn.Module:
 
 
 class Folded(FullPrecision):
-    """An operator with constant filters of norm 1, and the BatchNorm after it: :func:`fold` puts it in their place.
+    """An operator with constant filters of norm 1, and the BatchNorm after it; :func:`fold` replaces both by it.
 
     Args:
         op: the layer whose filters are taken.
         norm: the BatchNorm after it, folded into scale and shift; None if there is none.
 
     Shape:
-        - Input: as the layer's; with ``norm`` batches (N, C, ...) alone.
-        - Output: as the layer's.
+        - Input: as for the layer; with ``norm`` only batches (N, C, ...).
+        - Output: as of the layer.
 
     Example:
         >>> folded = hs.nn.Folded(hs.nn.SphereLinear(8, 4), None)

@@ -34,8 +34,7 @@ class Fusion:
 
     Attributes:
         blocks: Names of the modules of each block, operator first.
-        alone: Names of operators without a following module that the block could include; kernels run them by
-            themselves.
+        alone: Names of operators that kernels run without a following module, because none fits into the block.
         left: Names of operators that no kernel supports, with the reason.
 
     Example:
@@ -64,9 +63,10 @@ def fuse(model: nn.Module) -> nn.Module:
 
     Rows are found between neighbours in :class:`torch.nn.Sequential`, and in modules whose forward pass
     can be traced, such as residual units with ``conv1``, ``bn1`` and ``relu`` as attributes. There ``conv1`` computes
-    all three, also if it is called by itself; a forward hook on one of them separates them. So does another value of a
-    number, bool, string or None that the forward pass reads from an attribute of its module (``if self.use_bn``). Set
-    what it reads from elsewhere, such as an object with settings, before you fuse.
+    all three, also if it is called outside of that forward pass. A forward hook on one of the modules separates them.
+    So does a change of a number, bool, string or None that the forward pass reads from an attribute of its module
+    (``if self.use_bn``). Values that it reads from elsewhere, such as an object with settings, must be set before you
+    fuse.
 
     Args:
         model: Any model; it is changed in place.

@@ -23,8 +23,8 @@ class DecoupledLinear(Decoupled, nn.Linear):
         out_features: number of outputs: rows of the weight.
         bias: add a learned number per output. Off by default: a BatchNorm usually follows.
         device: device on which the parameters are created; None is torch's default device.
-        dtype: floating-point type of the parameters; None is torch's default. Norms and angles are computed in float32
-            at least.
+        dtype: floating-point type of the parameters; None is torch's default. Norms and angles are computed in at least
+            float32.
         magnitude: h, a name or an object of :mod:`hypersphere.magnitude`.
         angular: g, a name or an object of :mod:`hypersphere.angular`.
         weighted: how ‖w‖ enters: ``"linear"``, ``"product"`` or ``"separate"`` (thesis sec. 4.3.5); None ignores it.
@@ -78,8 +78,8 @@ class SphereLinear(DecoupledLinear):
         out_features: number of outputs: rows of the weight.
         bias: add a learned number per output. Off by default: a BatchNorm usually follows.
         device: device on which the parameters are created; None is torch's default device.
-        dtype: floating-point type of the parameters; None is torch's default. Norms and angles are computed in float32
-            at least.
+        dtype: floating-point type of the parameters; None is torch's default. Norms and angles are computed in at least
+            float32.
         angular: g, a name or an object of :mod:`hypersphere.angular`.
         affine: rescale the output to β·F + γ per output, both learned (SphereNorm, paper sec. 2.5).
 
@@ -118,8 +118,8 @@ class DecoupledTransposedLinear(Decoupled, nn.Module):
         out_features: number of outputs: columns of the weight.
         bias: add a learned number per output. On by default, as in the layer that it replaces.
         device: device on which the parameters are created; None is torch's default device.
-        dtype: floating-point type of the parameters; None is torch's default. Norms and angles are computed in float32
-            at least.
+        dtype: floating-point type of the parameters; None is torch's default. Norms and angles are computed in at least
+            float32.
         magnitude: h, a name or an object of :mod:`hypersphere.magnitude`.
         angular: g, a name or an object of :mod:`hypersphere.angular`.
         weighted: how ‖w‖ enters: ``"linear"``, ``"product"`` or ``"separate"`` (thesis sec. 4.3.5); None ignores it.
@@ -193,8 +193,8 @@ class SphereTransposedLinear(DecoupledTransposedLinear):
         out_features: number of outputs: columns of the weight.
         bias: add a learned number per output. On by default, as in the layer that it replaces.
         device: device on which the parameters are created; None is torch's default device.
-        dtype: floating-point type of the parameters; None is torch's default. Norms and angles are computed in float32
-            at least.
+        dtype: floating-point type of the parameters; None is torch's default. Norms and angles are computed in at least
+            float32.
         angular: g, a name or an object of :mod:`hypersphere.angular`.
         affine: rescale the output to β·F + γ per output, both learned (SphereNorm, paper sec. 2.5).
 

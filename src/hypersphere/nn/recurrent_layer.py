@@ -62,7 +62,7 @@ class RecurrentLayer(nn.RNNBase):
     ) -> None:
         super().__init__(mode, *args, **kwargs)
         if self.proj_size and mode != "LSTM":
-            raise ValueError(f"proj_size={self.proj_size} is for LSTM layers alone: leave it out")
+            raise ValueError(f"proj_size={self.proj_size} is only for LSTM layers: leave it out")
         h, g = magnitude_module.resolve(magnitude), angular_module.resolve(angular)
         self.weighted = weighted if weighted is None else check_choice("weighted", weighted, WEIGHTED)
         self.affine = affine

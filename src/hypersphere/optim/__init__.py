@@ -1,4 +1,4 @@
-"""Optimizers on orthogonal matrices and on spheres, and aids for weights of which only the direction counts."""
+"""Optimizers on orthogonal matrices and on spheres, and helpers for weights whose length does not matter."""
 
 from . import registry  # noqa: F401  (declares the optimizers)
 from .aids import WeightProjection, parameter_groups, weighted_gradients

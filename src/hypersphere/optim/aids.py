@@ -26,7 +26,7 @@ class WeightProjection:
 
     Args:
         model: its hyperspherical and decoupled layers are projected; plain layers stay unchanged.
-        every: how many calls of :meth:`step` make one projection (the released code's 100).
+        every: number of calls of :meth:`step` from one projection to the next; 100 as in the released code.
         norm: s > 0; a larger norm means smaller turns for the same gradient.
 
     Raises:
@@ -146,10 +146,11 @@ class _Weigh:
 def parameter_groups(model: nn.Module, weight_decay: float) -> list[dict[str, object]]:
     """Return two optimizer groups: weights that decay, and parameters that should not.
 
-    The second group holds the directions (weights of unweighted operators, normalised class vectors, also those that
-    weight norm or another parametrization computes: decay would only change their step size), what h and g learn (k,
-    ρ), biases, the parameters of normalisation layers, and everything with fewer than two dimensions. A weight that
-    such an operator or head shares with a plain layer decays: its length matters there.
+    The second group holds weights whose length does not matter: those of unweighted operators and normalised class
+    vectors, also if weight norm or another parametrization computes them. Decay would only change their step size. It
+    also holds the learned parameters of h and g (k, ρ), biases, the parameters of normalisation layers, and everything
+    with fewer than two dimensions. A weight that such an operator or head shares with a plain layer is in the first
+    group, because its length matters in the plain layer.
 
     Args:
         model: the network, with its head if that is trained too.

@@ -23,20 +23,20 @@ from .muon import Muon
 
 
 def hyperball(optimizer: Optimizer, params: Iterable[Tensor] | None = None, *, per: str = "matrix") -> Optimizer:
-    """Let the weights of an optimizer stay on a sphere: W ← R·N(W − η·‖W‖·N(u)), where u is its own step.
+    """Keep the weights of an optimizer on a sphere: W ← R·N(W − η·‖W‖·N(u)), where u is the optimizer's step.
 
-    It is done in place, by hooks before and after ``optimizer.step()``: schedules, gradient scalers and checkpoints of
-    the optimizer work as before, and R is a part of its state. A copy of the weights is kept during a step: u is their
-    difference. A u below the rounding of the weights, eps·R, would be noise, and turns them by less in proportion; SGD
-    with tiny gradients has such steps. Copies and pickles of an optimizer lose its hooks; those of :class:`AdamH` and
-    :class:`MuonH` keep them.
+    The optimizer is changed in place, by hooks before and after ``optimizer.step()``: schedules, gradient scalers and
+    checkpoints work as before, and R is a part of the optimizer's state. During a step a copy of the weights is kept,
+    from which u is computed as a difference. If u is below the rounding errors of the weights, eps·R, as with tiny
+    gradients in SGD, its direction is noise, and the weights turn by proportionally less. Copies and pickles of an
+    optimizer lose its hooks; those of :class:`AdamH` and :class:`MuonH` keep them.
 
     Args:
         optimizer: Any optimizer of PyTorch, without weight decay.
         params: The weights that stay on a sphere; None takes all with two dimensions or more. The others get the plain
             step. The paper leaves embeddings and scalars to plain Adam.
         per: What keeps its length: ``"matrix"``, the whole weight as in the paper, or ``"neuron"``, each of its rows.
-            A group of parameters may have its own.
+            A group of parameters may have its own ``per``.
 
     Returns:
         The optimizer that was given.
@@ -159,7 +159,7 @@ class AdamH(Adam):
         **options: Further options of :class:`torch.optim.Adam`, such as ``fused``; not ``weight_decay``.
 
     Raises:
-        ValueError: As :func:`hyperball`.
+        ValueError: As for :func:`hyperball`.
 
     Example:
         >>> layer = nn.Linear(4, 3)
@@ -196,7 +196,7 @@ class MuonH(Muon):
         per: What keeps its length: ``"matrix"``, the whole weight, or ``"neuron"``, each of its rows.
 
     Raises:
-        ValueError: As :func:`hyperball`, and if a parameter has fewer than two dimensions.
+        ValueError: As for :func:`hyperball`, and if a parameter has fewer than two dimensions.
 
     Example:
         >>> layer = hs.nn.SphereConv2d(3, 8, 3)

@@ -25,13 +25,13 @@ class OrthogonalSGD(Optimizer):
     gradient's projection on the tangent space. Momentum is accumulated like SGD's and projected on the tangent space in
     each step.
 
-    Orthogonal are the matrices of ``attach(model, "gradient")``, and those of groups given with ``"orthogonal": True``
-    (stacks (..., d, d) are fine). Use it on all parameters of a model, or on the orthogonal ones beside another
-    optimizer for the remaining: see ``is_orthogonal``.
+    The orthogonal matrices are those of ``attach(model, "gradient")`` and of groups with ``"orthogonal": True`` (stacks
+    (..., d, d) are allowed). Use this optimizer for all parameters of a model, or only for the orthogonal ones together
+    with another optimizer for the rest: see ``is_orthogonal``.
 
-    Rounding (and the truncated iteration) lets R drift. After every step max|RᵀR − I| is compared with ``tolerance``
-    and, where above, R is re-orthogonalised: by one Newton-Schulz step (or two), or by Löwdin's map if R is far off.
-    ``state[p]["repairs"]`` counts these.
+    Rounding (and the truncated iteration) lets R drift. After every step max|RᵀR − I| is compared with ``tolerance``.
+    If it is larger, R is re-orthogonalised: by one Newton-Schulz step (or two), or by Löwdin's map if R is far off.
+    ``state[p]["repairs"]`` counts these repairs.
 
     Args:
         params: parameters or groups of them, as for every torch optimizer.
@@ -42,11 +42,11 @@ class OrthogonalSGD(Optimizer):
         solver: ``"solve"`` is the closed form 7.5; ``"fixed_point"`` iterates 7.6, Y ← R + λ/2·W(R + Y) from Y = R +
             λWR, ``iterations`` times (the thesis: two suffice).
         iterations: steps of the fixed point; the thesis finds that two suffice.
-        bounded: never step further than λ = 1/‖W‖_F, as the authors' code does; keeps the iteration contracting. Off by
+        bounded: limit the step to λ = 1/‖W‖_F, as the authors' code does, which keeps the iteration contracting. Off by
             default, as in the thesis.
         tolerance: largest max|RᵀR − I| that is not repaired; the default suits float32.
-        nonfinite: NaN or infinite gradients of orthogonal matrices ``"raise"`` before anything is changed, or
-            ``"skip"`` the whole step (counted in ``skipped``).
+        nonfinite: what NaN or infinite gradients of orthogonal matrices do: ``"raise"`` an error before anything is
+            changed, or ``"skip"`` the whole step (counted in ``skipped``).
 
     Raises:
         ValueError: If an orthogonal parameter is not square or does not start orthogonal, or a setting is out of range.
@@ -251,7 +251,7 @@ def _check_group(group: dict[str, Any]) -> None:
         if p.dim() < 2 or p.shape[-1] != p.shape[-2]:
             raise ValueError(f"an orthogonal parameter has shape {tuple(p.shape)}: give square matrices (..., d, d)")
         if p.dtype in (torch.float16, torch.bfloat16):
-            raise ValueError(f"an orthogonal parameter has dtype {p.dtype}, in which it does not stay so: use float32")
+            raise ValueError(f"an orthogonal parameter has dtype {p.dtype}, too coarse to stay orthogonal: use float32")
         defect = _drift(p.detach())
         if not defect < 1e-3:
             raise ValueError(

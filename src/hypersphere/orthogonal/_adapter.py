@@ -91,16 +91,16 @@ def adapter(
     """Fine-tune a trained network by w = R·v: one orthogonal R per layer, starting at the identity (thesis ch. 7).
 
     Changes ``model`` in place and returns it: every other parameter is frozen, and the adapter becomes the active one.
-    The network computes what it did until the first step. Build the optimizer afterwards, from the parameters that
-    require a gradient. Call it again with another ``name`` for another adapter of the same network.
+    The outputs do not change until the first training step. Build the optimizer afterwards, from the parameters that
+    require a gradient. Call the function again with another ``name`` to add another adapter to the same network.
 
     Args:
         model: The trained network; it is changed in place and its own parameters are frozen.
         method: An orthogonal map: ``"cayley"``, ``"exponential"``, ``"lowdin"``, ``"gram_schmidt"``,
             ``"householder"``, one declared with ``hs.register("map", ...)``, or the address
             ``"package.module:name"`` of one. Yours must give orthogonal matrices, and R = I for U = I.
-        blocks: R is block-diagonal with so many blocks: fewer numbers to learn and to store.
-        target: Glob patterns on module or weight names, e.g. ``["*.attn.qkv", "*.fc1"]``. By default every layer but
+        blocks: Number of diagonal blocks of R; with more blocks there are fewer parameters to learn and to store.
+        target: Glob patterns on module or weight names, e.g. ``["*.attn.qkv", "*.fc1"]``. None takes every layer except
             the output layer.
         name: Name of this adapter, by which it is enabled, saved and merged.
 
@@ -146,11 +146,11 @@ def adapter(
 
 
 def enable(model: nn.Module, name: str | None = None) -> nn.Module:
-    """Let the network compute with an adapter, which is then the one that is trained; the others are frozen.
+    """Activate an adapter: the network computes with it and trains it; the other adapters are frozen.
 
     Args:
         model: A network to which :func:`adapter` or :func:`load_adapter` has added adapters.
-        name: Which one; may be left out if there is only one.
+        name: Name of the adapter; may be left out if there is only one.
 
     Returns:
         ``model`` itself, which computes with that adapter.
@@ -166,7 +166,7 @@ def enable(model: nn.Module, name: str | None = None) -> nn.Module:
     _refuse_merged(model, "enable")
     if name is None:
         if len(known) > 1:
-            raise ValueError(f"name: the model has the adapters {', '.join(known)}: say which")
+            raise ValueError(f"name=None is ambiguous: the model has the adapters {', '.join(known)}; pass one")
         name = known[0]
     check_choice("name", name, known)
     for *_, found in iter_adapters(model):
@@ -177,7 +177,7 @@ def enable(model: nn.Module, name: str | None = None) -> nn.Module:
 
 
 def disable(model: nn.Module) -> nn.Module:
-    """Let the network compute as it did before there were adapters; :func:`enable` brings one back.
+    """Deactivate all adapters, so that the network computes as before them; :func:`enable` activates one again.
 
     Args:
         model: a network to which :func:`adapter` or :func:`load_adapter` has added adapters.
@@ -247,7 +247,7 @@ def uninstall(module: nn.Module, tensor_name: str, adapters_of: Adapters) -> Non
 
 
 def unmerge(model: nn.Module) -> nn.Module:
-    """Take merged adapters out of the weights again, which become bit by bit what they were.
+    """Undo :func:`merge` of adapters: the weights become bit by bit what they were before it.
 
     Args:
         model: A network whose adapters were folded in by :func:`merge`.

@@ -41,8 +41,8 @@ def save_adapter(model: nn.Module, folder: str | Path, name: str | None = None) 
 
     Args:
         model: A network with adapters that are not merged.
-        folder: Made if it does not exist; an adapter in it is replaced.
-        name: Which adapter; may be left out if there is only one.
+        folder: Folder to write; it is created if it does not exist, and an adapter in it is replaced.
+        name: Name of the adapter; may be left out if there is only one.
 
     Returns:
         The path of the folder that was written.
@@ -60,7 +60,7 @@ def save_adapter(model: nn.Module, folder: str | Path, name: str | None = None) 
     if not found:
         raise ValueError("the adapters are merged into the weights: unmerge(model) first")
     if name is None and len(known) > 1:
-        raise ValueError(f"name: the model has the adapters {', '.join(known)}: say which")
+        raise ValueError(f"name=None is ambiguous: the model has the adapters {', '.join(known)}; pass one")
     name = check_choice("name", name or known[0], known)
     tensors: dict[str, Tensor] = {}
     weights: dict[str, Any] = {}
@@ -96,14 +96,14 @@ def load_adapter(
     *,
     trust: str | Iterable[str] | None = None,
 ) -> nn.Module:
-    """Put an adapter that :func:`save_adapter` or PEFT wrote on a network and make it the active one.
+    """Add an adapter that was saved by :func:`save_adapter` or PEFT to a network, and activate it.
 
     Args:
-        model: The network that it was trained on, in place; it may have other adapters.
-        folder: Where it was saved: by :func:`save_adapter`, or an OFT adapter by ``save_pretrained`` of PEFT
+        model: The network that the adapter was trained on. It is changed in place and may have other adapters.
+        folder: Folder that :func:`save_adapter` wrote, or ``save_pretrained`` of PEFT for an OFT adapter
             (``adapter_config.json`` and ``adapter_model.safetensors``), which becomes an exact Cayley adapter.
-        name: Its name on this network; by default the one it was saved under, of PEFT's ``"default"``. An adapter of
-            that name is replaced if it is on the same weights and has the same shape.
+        name: Name of the adapter on this network; None takes the name it was saved under, ``"default"`` for PEFT. An
+            adapter of that name is replaced if it is on the same weights and has the same shape.
         trust: Modules whose code the file may name: needed for a map given by its address ``"package.module:name"``,
             unless this process has named or registered it before. None trusts nothing more, since importing a module
             runs its code.
@@ -114,8 +114,8 @@ def load_adapter(
     Raises:
         FileNotFoundError: If the folder holds no adapter.
         ValueError: If a weight is missing in the network or has another shape, the network has an adapter of that name
-            on other weights, a file is damaged or names code that is not trusted, or PEFT's adapter is no OFT. Nothing
-            is changed then. Another checkpoint of the same network is a warning in the log.
+            on other weights, a file is damaged or names code that is not trusted, or PEFT's adapter is not OFT. Nothing
+            is changed then. If the network is another checkpoint of the same architecture, a warning is logged.
 
     Example:
         >>> model = nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 2))
@@ -172,7 +172,7 @@ def _load_peft(model: nn.Module, path: Path, name: str) -> nn.Module:
             part = present.get(weight)
             matrix = part.blocks(name) if part is not None and name in part.by_name else None
             if matrix is None or _Made(_method(matrix), matrix.blocks) != wanted[weight]:
-                raise ValueError(f"the adapter {name!r} of this network is another than {path}'s: choose another name")
+                raise ValueError(f"this network has another adapter {name!r} than {path}: choose another name")
             values.append((matrix.raw[0], found.skew(weight).tril(-1)))
         _fill(values)
         enable(model, name)
@@ -302,7 +302,7 @@ def _values(
     part = present.get(weight)
     matrix = None if part is None or name not in part.by_name else part.blocks(name)
     if matrix is None or _method(matrix) != method:
-        raise ValueError(f"the adapter {name!r} of this network is another than {path}'s: choose another name")
+        raise ValueError(f"this network has another adapter {name!r} than {path}: choose another name")
     for index, raw in enumerate(matrix.raw):
         key = f"{weight}.{index}"
         values = tensors.get(key)

@@ -49,43 +49,45 @@ def attach(
     R acts on the flattened neurons of every convolution (1d-3d, transposed, grouped), linear, recurrent and attention
     weight except the output layer, and is shared by all neurons of a weight. An orthogonal R leaves norms, angles and
     the hyperspherical energy of v unchanged. Frozen weights (``requires_grad=False``) keep their values. Build the
-    optimizer afterwards: v is a buffer now, and R's parameters are new. :func:`merge` ends it.
+    optimizer afterwards, because v becomes a buffer and the parameters of R are new. After training, :func:`merge`
+    multiplies R into the weights.
 
     Args:
         model: The network; its hidden layers are parametrized in place.
         method: ``"gram_schmidt"``, ``"householder"``, ``"lowdin"``, ``"cayley"``, ``"exponential"`` (see
             :func:`hypersphere.functional.orthogonalize`); ``"gradient"`` (R is the parameter, train it with
-            :class:`hypersphere.optim.OrthogonalSGD`; an average of weights, EMA, averages R, which is then not
-            orthogonal: orthogonalize its mean with ``"lowdin"``); ``"relaxed"`` (add :func:`penalty` to the loss);
+            :class:`hypersphere.optim.OrthogonalSGD`; the mean of R in a weight average (EMA) is not orthogonal, so
+            orthogonalize it with ``"lowdin"``); ``"relaxed"`` (add :func:`penalty` to the loss);
             ``"canonical"`` (F.11); ``"free"`` (no constraint: the ablation UPT); ``"cholesky"``, ``"triangular"``,
             ``"banded"``, ``"symmetric"``, ``"skew_symmetric"``, ``"hessenberg"``, ``"low_rank"``, ``"nonlinear"``
             (thesis F.6, also as objects: ``Banded(width=2)``); or your own function or module from a (blocks, d, d)
-            parameter to as many matrices (a module is copied for each layer).
-        blocks: number of blocks on R's diagonal (thesis F.5), ≥ 1; more blocks have fewer parameters. Where d does not
-            divide, the first blocks are longer by one. For convolutions a block is a run of input channels if
-            ``blocks`` divides their number.
+            parameter to equally many matrices (a module is copied for each layer).
+        blocks: number of blocks on R's diagonal (thesis F.5), ≥ 1; more blocks have fewer parameters. If ``blocks``
+            does not divide d, the first blocks have one more row. For convolutions a block is a group of consecutive
+            input channels if ``blocks`` divides their number.
         share_blocks: all blocks (of one size) are the same matrix.
         normalize: scale every v to length 1 (7.3.7).
         refine: ``"full"`` or ``"half"``: minimise the (half-space) energy of v first (7.3.7), keeping lengths; or a
             function from the neurons, (groups, N, d), to their new directions.
-        init: ``"random"`` is the orthogonalised N(0, 1) matrix (F.3). For Cayley and exponential the skew matrix is
-            drawn smaller, so that R is like a uniformly random rotation: ``"literal"`` N(0, 1) puts the Cayley R near
-            −I; it is for these two, ``"relaxed"``, ``"free"`` and maps of your own. Structured maps (F.6) start near I.
-            ``"unit"`` is the R of ``"random"``, but Gram-Schmidt, Householder, Löwdin and canonical make it of
-            columns of length 1 instead of √d: take it for SGD without weight decay, which turns R a d-th as far from
-            N(0, 1). ``"identity"`` starts at R = I; Householder is then Gram-Schmidt, which differs from it by the sign
-            of the last column.
-        include: glob patterns on module or weight names; None takes every layer. A frozen weight is taken only if
-            ``include`` has its name or that of its module without wildcards; the log says which are left alone.
+        init: how R starts. ``"random"`` takes the orthogonalised N(0, 1) matrix (F.3); for Cayley and exponential the
+            skew matrix has smaller entries, so that R is like a uniformly random rotation. Structured maps (F.6) start
+            near I. ``"literal"`` draws N(0, 1) without this correction, which puts the Cayley R near −I; it is for
+            Cayley, exponential, ``"relaxed"``, ``"free"`` and maps of your own. ``"unit"`` gives the same R as
+            ``"random"``, but Gram-Schmidt, Householder, Löwdin and canonical compute it from columns of length 1
+            instead of √d. Use it for SGD without weight decay, whose steps turn R only 1/d as far from N(0, 1).
+            ``"identity"`` starts at R = I; it replaces Householder by Gram-Schmidt, which differs from it only by the
+            sign of the last column.
+        include: glob patterns on module or weight names; None takes every layer. Frozen weights are left out, and the
+            log names them, unless ``include`` has the exact name of the weight or of its module.
         skip: patterns of layers that keep their weights.
-        neurons: ``"gaussian"`` draws v from N(0, 2/d) (He), ``"keep"`` takes the present weights. By default new ones
-            for a random start (training from scratch), which a log message of the level WARNING announces, and the
-            present ones for ``init="identity"`` (fine-tuning a trained network).
-        learn_v: train v as well; its parameter stays the one the module had.
-        tasks: number of matrices R for the one v, see :func:`set_task` (thesis F.8).
+        neurons: ``"gaussian"`` draws v from N(0, 2/d) (He), ``"keep"`` takes the present weights. None keeps them for
+            ``init="identity"`` (fine-tuning a trained network). Otherwise (training from scratch) it draws new ones and
+            logs a warning.
+        learn_v: train v as well, as the same parameter object that the module had.
+        tasks: number of matrices R for the same v, see :func:`set_task` (thesis F.8).
         head: a module with the class vectors, if they are not in the model.
-        output_layer: the output layer, by name or module, several in a list; False if there is none. None takes what
-            the model says (``get_classifier``, ``num_classes``, ...), else the last linear layer.
+        output_layer: the output layer, by name or module, several in a list; False if there is none. None takes the one
+            the model declares (``get_classifier``, ``num_classes``, ...), else the last linear layer.
         generator: source of the random numbers (on the CPU).
 
     Returns:

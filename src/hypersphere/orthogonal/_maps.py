@@ -235,14 +235,13 @@ class Symmetric(Map):
 
 
 class SkewSymmetric(Map):
-    """R = (U − Uᵀ)/2 (thesis F.6): Rv ⟂ v, and R loses a dimension where d is odd.
+    """R = (U − Uᵀ)/2 (thesis F.6): Rv ⟂ v, and R is singular for odd d.
 
     A skew-symmetric matrix is never the identity, so ``init="identity"`` raises a ValueError. ``"random"`` gives
     entries of variance 1/d.
 
     Raises:
-        ValueError: If ``init="identity"`` is asked for: a skew-symmetric R is never I. If R or a block of it has one
-            row: it would be 0.
+        ValueError: If ``init="identity"`` is given, or if R or one of its blocks has one row, which would make it 0.
 
     Example:
         >>> r = hs.orthogonal.SkewSymmetric()(torch.randn(1, 3, 3))
@@ -283,9 +282,9 @@ class Canonical(Map):
     """Λ = UVd^(−1/2), where V diagonalizes the Gram matrix: UᵀU = V diag(d) Vᵀ (thesis F.11).
 
     R is orthogonal: its columns are the left singular vectors of U, by descending singular value. The signs of the
-    columns of V are free; here the entry of each that is largest in absolute value is positive. R jumps where two
-    singular values meet or that entry changes, and its gradient is unbounded near the former: Löwdin's symmetric
-    orthogonalization (F.10) has neither flaw.
+    columns of V are arbitrary; here the entry of largest absolute value in each column is positive. R jumps where two
+    singular values coincide or the position of that entry changes, and its gradient is unbounded where singular values
+    nearly coincide. Löwdin's symmetric orthogonalization (F.10) has neither problem.
 
     Example:
         >>> r = hs.orthogonal.Canonical()(torch.randn(1, 4, 4))
@@ -320,7 +319,7 @@ class LowRank(Map):
     """R = I + ABᵀ: a change of low rank (thesis F.6). B starts at 0 for ``init="identity"``, else with small entries.
 
     Args:
-        rank: number of columns of A and B, ≥ 1; at most d counts. 8 keeps the number of parameters at 16·d.
+        rank: number of columns of A and B, ≥ 1, limited to d. 8 keeps the number of parameters at 16·d.
 
     Raises:
         ValueError: If ``rank`` is below 1.

@@ -15,16 +15,16 @@ from ._rotation import Rotation, check_alone, dense_strides, iter_rotations, reo
 def merge(model: nn.Module, task: int | None = None) -> nn.Module:
     """Replace every attached weight by w = Rv, an ordinary parameter.
 
-    The network computes what it did, with the size, speed and ``state_dict`` keys of the plain one. The optimizer's
-    state of all other parameters stays valid; the merged weights are new parameters (with ``learn_v`` the ones they
-    were). ``attach`` may start again from them (thesis F.8).
+    The outputs do not change; size, speed and ``state_dict`` keys are those of the plain network. The optimizer's state
+    of all other parameters stays valid. The merged weights are new parameters, or with ``learn_v`` the same ones as
+    before. ``attach`` may be called again on them (thesis F.8).
 
     Adapters (:func:`adapter`) are multiplied into the weights in the same way. They and the weights they changed are
     kept aside, so that :func:`unmerge` restores both.
 
     Args:
         model: a network with attached weights or adapters, changed in place.
-        task: which of several R; None is the active one.
+        task: number of the task whose R is merged; None is the active one.
 
     Returns:
         ``model`` itself, with plain weights.

@@ -16,7 +16,7 @@ from ._rotation import Rotation, iter_rotations, turn_together
 
 
 def matrices(model: nn.Module) -> dict[str, Tensor]:
-    """Return R of every attached weight, for the active task; part of the autograd graph.
+    """Return R of every attached weight for the active task, as part of the autograd graph.
 
     Args:
         model: a network whose weights :func:`attach` has parametrized.
@@ -33,7 +33,7 @@ def matrices(model: nn.Module) -> dict[str, Tensor]:
 
 
 def asks_host(model: nn.Module) -> bool:
-    """Say whether a forward pass waits for the device, as the matrix exponential does: no CUDA graph can record it.
+    """Say whether a forward pass waits for the device, as the matrix exponential does; no CUDA graph can record it.
 
     Args:
         model: a network whose weights :func:`attach` has parametrized.
@@ -121,9 +121,8 @@ def prepared(model: nn.Module) -> Iterator[None]:
 def restart(model: nn.Module) -> nn.Module:
     """Compute every R from the parameters alone at the next step, and forget failures.
 
-    On a GPU the Cayley matrices start from those of the last step, which changes R by rounding errors. If a run that
-    is resumed from a checkpoint must agree bit by bit with one that is not, call this in both where the checkpoint was
-    written.
+    On a GPU the Cayley matrices start from those of the last step, which changes R by rounding errors. If a resumed run
+    must agree bit by bit with an uninterrupted one, call this in both at the step of the checkpoint.
 
     Args:
         model: a network whose weights :func:`attach` has parametrized.
@@ -184,11 +183,11 @@ def rotation_parameters(model: nn.Module) -> list[nn.Parameter]:
 def set_task(model: nn.Module, task: int) -> nn.Module:
     """Make every attached layer use the R of one task (thesis F.8).
 
-    Which task is used is no part of the ``state_dict``, which holds all of them: set it again after loading one.
+    The ``state_dict`` holds the matrices of all tasks but not the choice of the task: set it again after loading.
 
     Args:
         model: a network attached with ``attach(tasks=...)``.
-        task: its number, 0 to tasks − 1.
+        task: number of the task, 0 to tasks − 1.
 
     Returns:
         ``model`` itself, which computes with the R of that task.

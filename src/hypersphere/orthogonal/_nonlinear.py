@@ -17,10 +17,10 @@ from ._maps import Draw, Map
 class Nonlinear(Map):
     """w = v + B·tanh(Aᵀv) for every neuron v of a layer; A and B are shared by its neurons.
 
-    For small Aᵀv this is the matrix I + BAᵀ of :class:`LowRank`. There is no R: :func:`matrices` refuses it.
-    ``init="identity"`` starts B at 0, so that the weights do not change at the start; else B starts with small entries.
-    After :func:`merge` the weights are plain, as for every map. The document leaves the function open; this one is
-    ours.
+    For small Aᵀv this is the matrix I + BAᵀ of :class:`LowRank`. There is no matrix R, so :func:`matrices` raises an
+    error. ``init="identity"`` starts B at 0, so that the weights do not change at the start; otherwise B starts with
+    small entries. After :func:`merge` the weights are plain, as for every map. The thesis does not specify the
+    function; this one is our choice.
 
     Args:
         rank: number of columns of A and B, ≥ 1.

@@ -54,10 +54,10 @@ class Recorded:
             self._event.record()
 
     def found(self, wait: bool = False) -> bool:
-        """Say whether a replay failed, as far as the device has come.
+        """Say whether one of the replays that the device has finished so far failed.
 
         Args:
-            wait: wait until the device has done everything that it was asked for.
+            wait: first wait until the device has finished everything that is queued.
 
         Returns:
             True if one failed since the last :meth:`settle`.
@@ -73,7 +73,7 @@ class Recorded:
         """Wait for the device, and compute the matrices that failed from scratch (a jump, a singular U).
 
         Returns:
-            True if there were any.
+            True if any matrix had failed.
         """
         if not self.found(wait=True):
             return False

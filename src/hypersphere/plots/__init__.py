@@ -1,10 +1,10 @@
 """Pictures of features, neurons, curves and results: each function returns a ``matplotlib.figure.Figure``.
 
-Tensors, NumPy arrays and lists are welcome, labels may be names, and ``ax=`` draws on axes of yours. A notebook shows
-the figure that comes back.
+The functions take tensors, NumPy arrays and lists. Labels may be names, and ``ax=`` draws on axes of yours. A notebook
+shows the figure that is returned; ``figure.savefig("name.png")`` saves it.
 
-Needs matplotlib (``pip install hypersphere[plots]``) when a function is called, not before. No function touches pyplot,
-the backend or matplotlib's settings: show a figure in a notebook by returning it, or ``figure.savefig("name.png")``.
+Matplotlib (``pip install hypersphere[plots]``) is imported only when a function is called. No function touches pyplot,
+the backend or matplotlib's settings.
 """
 
 from typing import Any

@@ -39,10 +39,10 @@ def angle_distributions(
         features: (n, d), any device and dtype.
         labels: (n,) class indices; at least two classes, one of them with two samples.
         scores: (pairs,) cosines in [−1, 1], e.g. of a verification protocol.
-        same: (pairs,) true where both belong together.
+        same: (pairs,) booleans, True for pairs of one class.
         bins: number of bars over [0°, 180°].
-        max_pairs: of each kind, take all pairs up to this number, else this number drawn evenly with replacement; None
-            always takes all, in blocks of rows, so that no n × n matrix is in memory.
+        max_pairs: largest number of pairs of each kind. If there are more, so many are drawn uniformly with
+            replacement. None always takes all, in blocks of rows, so that no n × n matrix is in memory.
         seed: seed of the draw of pairs, so that a picture can be made again.
         title: text above the picture; None has none.
 

@@ -32,11 +32,12 @@ def condition_numbers(
 ) -> Figure:
     """Restricted condition number κ of the Hessian at the rescaled optimum (cU, V/c), relative to that at c = 1.
 
-    The plain problem grows at least like c² when n, m > k (asymptotically like c⁴: λ_max rises and λ_min falls). On the
-    sphere it stays, provided rows are re-normalised after each step: G_S does not feel the scale, its Hessian does.
+    For the plain problem κ grows at least like c² when n, m > k (asymptotically like c⁴: λ_max rises and λ_min falls).
+    On the sphere κ stays constant, provided rows are re-normalised after each step: the value of G_S does not depend on
+    the scale, but its Hessian does.
 
     Args:
-        scales: each c > 0; shown on logarithmic axes.
+        scales: values of c > 0; shown on logarithmic axes.
         shape: (n, m, k) of U (n, k) and V (m, k), with k ≥ 2.
         seed: seed of U and V, whose rows have length 1.
 

@@ -32,9 +32,9 @@ def angular_curves(
     """g(θ) on [0°, 180°]: every g that has a name, and the sigmoid for each ``k`` (thesis Figures 3.2, 4.3).
 
     Args:
-        functions: names of angular functions to draw; or label → g object of :mod:`hypersphere.angular` (or your own
-            with ``from_cos``). None draws every g that has a name. A g with one k per filter gives one line for each
-            filter.
+        functions: names of angular functions to draw, or a mapping from labels to objects of
+            :mod:`hypersphere.angular` (or your own with ``from_cos``). None draws every g that has a name. A g with one
+            k per filter gives one line for each filter.
         k: curvatures of the sigmoid, one line each.
         points: number of points of each line.
 
@@ -79,9 +79,9 @@ def magnitude_curves(
     """h(‖x‖) of every h that has a name, with its parameters (thesis Figure 4.3 left, 4.4-4.10).
 
     Args:
-        functions: names of magnitude functions to draw; or label → h object of :mod:`hypersphere.magnitude` (or any
-            callable of the norm). None draws every h that has a name; ρ is multiplied by the layer's mean norm where
-            the object does so.
+        functions: names of magnitude functions to draw, or a mapping from labels to objects of
+            :mod:`hypersphere.magnitude` (or any callable of the norm). None draws every h that has a name. ρ is
+            multiplied by the mean norm of the layer if the object does so.
         alpha: α of the built-in ones, > 0.
         rho: ρ of the built-in ones, > 0; β is its default (0.5 for segment, 1 for mix).
         maximum: largest norm on the horizontal axis, > 0.
@@ -122,8 +122,8 @@ def psi_curves(
     """ψ(θ) = (−1)^k·cos(mθ) − 2k for each margin m; m = 1 is the softmax's cos θ (thesis Figure 2.3, eq. 2.6).
 
     Args:
-        margins: each m ≥ 1, whole or not; one line each.
-        kind: which g is folded into ψ: ``"cosine"`` (L- and A-Softmax) or ``"square_cosine"`` (GA-Softmax).
+        margins: values of m ≥ 1, integer or not; one line each.
+        kind: which g is continued to ψ: ``"cosine"`` (L- and A-Softmax) or ``"square_cosine"`` (GA-Softmax).
         annealing: λ ≥ 0; draws (λ·cos θ + ψ(θ))/(1 + λ), the target's curve early in training (thesis 2.2.7).
         points: number of points of each line.
 

@@ -23,10 +23,10 @@ def layer_energies(
     seed: int = 0,
     title: str | None = None,
 ) -> Figure:
-    """Hyperspherical energy of each layer (thesis 5.1), beside that of as many random directions in its dimension.
+    """Hyperspherical energy of each layer (thesis 5.1), beside that of equally many random directions.
 
-    A bar longer than its tick: neurons are more crowded than chance; shorter: more even. The output layer (``head``, or
-    the last linear layer) is in full space always.
+    A bar longer than its tick means that the neurons are more crowded than random directions; a shorter bar means that
+    they are spread more evenly. The output layer (``head``, or the last linear layer) is always in full space.
 
     Args:
         model: the network whose layers with neurons are shown.

@@ -32,7 +32,7 @@ def filters(
         image_shape: (channels, height, width) of the inputs of a linear first layer.
         columns: filters in a row; None makes the grid as square as possible.
         max_filters: largest number of filters; the first ones are drawn.
-        normalize: divide each ``"filter"`` by its own largest entry, or all of the ``"layer"`` by one.
+        normalize: ``"filter"`` divides each filter by its own largest entry, ``"layer"`` all by that of the layer.
         title: text above the picture; None has none.
 
     Returns:

@@ -18,9 +18,10 @@ from ._style import PALETTE, Figure, label_axes, legend, new_figure, picture, sh
 
 @picture
 def learned_k(model: nn.Module, *, bins: int = 24, title: str | None = None) -> Figure:
-    """Histograms of the learned curvature k of sigmoid angular functions, a panel for each layer; dashed: the start.
+    """Histograms of the learned curvature k of sigmoid angular functions, a panel for each layer.
 
-    A layer with a single k (``share="layer"`` or ``"network"``) is a point. Layers share the axis of k.
+    A dashed line marks the initial value. A layer with a single k (``share="layer"`` or ``"network"``) is drawn as a
+    point. All panels have the same axis of k.
 
     Args:
         model: holds layers with a learnable k.
@@ -52,7 +53,9 @@ def learned_k(model: nn.Module, *, bins: int = 24, title: str | None = None) -> 
 
 @picture
 def learned_rho(model: nn.Module, *, effective: bool = False, bins: int = 24, title: str | None = None) -> Figure:
-    """The learned radius ρ of magnitude functions, a point for each layer, and their histogram; dashed: the start.
+    """The learned radius ρ of magnitude functions, a point for each layer, and their histogram.
+
+    A dashed line marks the initial value.
 
     Args:
         model: holds layers with a learnable ρ (ball, tanh, segment).

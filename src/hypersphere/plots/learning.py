@@ -26,9 +26,9 @@ def learning_curves(
         runs: a run folder, a list of them, or a mapping from names to runs. A run is a folder, a ``runs.Run``, one log
             (a list of records with ``"step"``), one pair (steps, values), or a list of logs or pairs, one for each
             seed.
-        key: which number of the records, e.g. ``"accuracy"``, ``"loss"``, ``"test_loss"``.
+        key: name of the number in the records, e.g. ``"accuracy"``, ``"loss"``, ``"test_loss"``.
         band: ``"range"`` from the lowest to the highest seed, or ``"std"`` for mean ± sample standard deviation. Seeds
-            logged at different steps are joined by straight lines; a seed counts from its first to its last step.
+            that were logged at different steps are interpolated linearly, each from its first to its last step.
         label: label of the vertical axis; None makes one from the key. Values are drawn as logged (accuracies in
             percent).
         log_scale: whether the vertical axis is logarithmic; all values must then be positive.

@@ -14,8 +14,8 @@ def perturbation_sizes(sizes: Mapping[str, Any], *, norm: str = "ℓ₂ norm", t
     """The size of the change that fools a network, sample by sample in order of size; the legend has the medians.
 
     Args:
-        sizes: name of a network → size of the change of each sample, e.g. ``(x̃ − x).flatten(1).norm(dim=1)`` of
-            :func:`hypersphere.attacks.deepfool`.
+        sizes: mapping from the name of a network to the size of the change of each sample, e.g.
+            ``(x̃ − x).flatten(1).norm(dim=1)`` of :func:`hypersphere.attacks.deepfool`.
         norm: name of the norm that the sizes are measured in, for the axis label.
         title: text above the picture; None has none.
 

@@ -18,8 +18,9 @@ def roc(curves: Any, *, scale: str | None = None, title: str | None = None) -> F
     """True accept rate against false accept rate; the legend gives the area under each curve.
 
     Args:
-        curves: name → curve, or a single curve: a pair (far, tar) of equally long sequences in [0, 1], rising, or a
-            result with ``.roc`` (``.fpr``, ``.tpr``), such as that of :func:`hypersphere.metrics.verification`.
+        curves: a single curve, or a mapping from names to curves. A curve is a pair (far, tar) of equally long, rising
+            sequences in [0, 1], or a result with ``.roc`` (``.fpr``, ``.tpr``), such as that of
+            :func:`hypersphere.metrics.verification`.
         scale: scale of the FAR axis: ``"linear"`` (with the diagonal of chance), ``"log"``, or ``"both"`` side by side,
             which is the default where ``ax`` is not a single panel. A FAR of 0 cannot be shown on a logarithmic axis
             and is left out there.
@@ -68,8 +69,9 @@ def cmc(curves: Any, *, max_rank: int | None = None, title: str | None = None) -
     """Cumulative match characteristic: the share of probes whose match is among the first r candidates.
 
     Args:
-        curves: name → curve, or a single curve: rates in [0, 1] for ranks 1, 2, ...; a pair (ranks, rates); or a result
-            with ``.cmc``, such as that of :func:`hypersphere.metrics.identification`.
+        curves: a single curve, or a mapping from names to curves. A curve is a sequence of rates in [0, 1] for ranks 1,
+            2, ..., a pair (ranks, rates), or a result with ``.cmc``, such as that of
+            :func:`hypersphere.metrics.identification`.
         max_rank: show ranks up to this; None shows all. Beyond 50 ranks the axis is logarithmic.
         title: text above the picture; None has none.
 

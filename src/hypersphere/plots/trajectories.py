@@ -33,17 +33,18 @@ def neuron_trajectories(
     seed: int = 0,
     view: tuple[float, float] = (20.0, 35.0),
 ) -> Figure:
-    """Random neurons optimised by the gradient of a regularizer alone: way and end of each (thesis Figure 5.1).
+    """Random neurons optimised by the gradient of a regularizer alone: path and end of each (thesis Figure 5.1).
 
-    All panels start from the same neurons. Hollow: the start; line: the way; full: the end. Half space also shows the
-    virtual neurons −ŵ. The title gives the smallest angle between two neurons at the end (of {ŵ, −ŵ} in half space).
+    All panels start from the same neurons. Hollow markers show the start, lines the path and full markers the end. The
+    half-space panel also shows the virtual neurons −ŵ. The title gives the smallest angle between two neurons at the
+    end (of {ŵ, −ŵ} in half space).
 
     Args:
         regularizers: any of ``"orthonormal"``, ``"mhe"``, ``"half_space_mhe"``, one panel each.
         neurons: number of neurons that repel each other on the sphere, ≥ 2.
         dim: 3 for the sphere, 2 for the circle.
         steps: number of steps of gradient descent on the sphere.
-        lr: length of a step; one too long for the value to fall as it should is halved.
+        lr: length of a step; it is halved if the value does not fall enough.
         s: power of the distance in the energies, ≥ 0; 0 is the logarithmic energy.
         seed: seed of the random neurons that every panel starts from.
         view: elevation and azimuth of the viewer, in degrees.
@@ -95,7 +96,7 @@ def weighted_neuron_trajectories(
 ) -> Figure:
     """Weighted MHE: the first neurons have weight β, the others 1 (thesis D.10; Figures D.1 and D.2).
 
-    Neurons with a large β hardly move. The title gives the way of the first one, in degrees along the sphere.
+    Neurons with a large β hardly move. The title gives the length of the first neuron's path in degrees.
 
     Args:
         betas: weight of the first neurons, one panel each.
@@ -103,10 +104,10 @@ def weighted_neuron_trajectories(
         neurons: number of neurons that repel each other on the sphere, ≥ 2.
         dim: 3 for the sphere, 2 for the circle.
         steps: number of steps of gradient descent on the sphere.
-        lr: length of a step, halved where the value does not fall as it should.
+        lr: length of a step; it is halved if the value does not fall enough.
         s: power of the distance in the energy, ≥ 0; 0 is the logarithmic energy.
         seed: seed of the random neurons that every panel starts from.
-        view: elevation and azimuth of the viewer, in degrees; None: in front of the start of the first neuron.
+        view: elevation and azimuth of the viewer, in degrees; None looks at the start of the first neuron.
 
     Returns:
         The figure, to be shown by a notebook or saved with ``figure.savefig``.

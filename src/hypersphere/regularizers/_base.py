@@ -29,14 +29,14 @@ class Regularizer(nn.Module):
     (FSDP2) gathered. Copy or pickle model and regularizer together, so that they stay connected.
 
     The call count (advanced by calls in training mode only) and the seed are in ``state_dict``, and every random draw
-    is a function of both: a resumed run continues as if never stopped. Both are kept in a tensor beside the weights, so
-    that a call compiles once and can be captured in a CUDA graph.
+    is a function of both, so a resumed run continues exactly. Both are kept in a tensor on the device of the weights,
+    so that a call compiles once and can be captured in a CUDA graph.
 
     Args:
         model: The network whose neurons are regularized; it is not registered as a submodule.
         weight: Factor of the sum, ≥ 0: the strength of the regularizer.
         head: A module with a ``weight`` (num_classes, dim) that is the output layer, for models that end in features.
-        output_layer: The output layer of the model, by name or module; None is what the model says
+        output_layer: The output layer of the model, by name or module; None takes the one the model declares
             (``get_classifier``, ``num_classes``, ...), else the last linear layer.
         include: Glob patterns on layer names (``"layer1.*"``) or weight names (``"rnn.weight_hh*"``); None takes all.
         skip: Patterns of layers that are left out.
@@ -81,7 +81,7 @@ class Regularizer(nn.Module):
         self._compiled: Callable[[Tensor | None], Tensor] | None = None
 
     def value(self, matrix: Tensor, neurons: Neurons) -> Tensor:
-        """The unweighted value of one layer: what a regularizer is made of.
+        """Compute the unweighted value of one layer; every regularizer defines this method.
 
         Args:
             matrix: The layer's neurons (groups, neurons, dim), in single or double precision, outside autocast.
@@ -118,7 +118,7 @@ class Regularizer(nn.Module):
             The unweighted values by weight name.
 
         Raises:
-            ValueError: As a call.
+            ValueError: As for a call of the regularizer.
         """
         self._check_layers()
         return {neurons.name: self._value(neurons) for neurons in self._all}
@@ -135,12 +135,12 @@ class Regularizer(nn.Module):
 
     @property
     def hidden_neurons(self) -> tuple[Neurons, ...]:
-        """The hidden layers that it acts on."""
+        """The hidden layers that the regularizer acts on."""
         return self._hidden
 
     @property
     def output_neurons(self) -> Neurons | None:
-        """The output layer, if it acts on that."""
+        """The output layer, if the regularizer acts on it."""
         return self._output
 
     @property
@@ -150,7 +150,7 @@ class Regularizer(nn.Module):
 
     @property
     def steps(self) -> int:
-        """Calls in training mode so far; waits for a GPU."""
+        """Number of calls in training mode so far; reading it synchronises with a GPU."""
         return int(self._counter[1])
 
     def draws(self, purpose: str) -> Draws:
@@ -234,7 +234,7 @@ class HiddenRegularizer(Regularizer):
         model: The network whose neurons are regularized; it is not registered as a submodule.
         weight: Factor of the sum, ≥ 0: the strength of the regularizer.
         head: A module with a ``weight`` (num_classes, dim) that is the output layer, for models that end in features.
-        output_layer: The output layer of the model, by name or module; None is what the model says
+        output_layer: The output layer of the model, by name or module; None takes the one the model declares
             (``get_classifier``, ``num_classes``, ...), else the last linear layer.
         include: Glob patterns on layer or weight names; None takes all hidden layers.
         skip: Patterns of layers that are left out.

@@ -20,7 +20,7 @@ class Orthonormal(HiddenRegularizer):
         model: The network; its output layer is not touched.
         weight: Factor of the sum, ≥ 0; 1e-5 in thesis D.1.
         head: A module with a ``weight`` (num_classes, dim) that is the output layer, for models that end in features.
-        output_layer: The output layer of the model, by name or module; None is what the model says
+        output_layer: The output layer of the model, by name or module; None takes the one the model declares
             (``get_classifier``, ``num_classes``, ...), else the last linear layer.
         include: Glob patterns on layer or weight names; None takes all hidden layers.
         skip: Patterns of layers that are left out.
@@ -56,20 +56,20 @@ class Orthonormal(HiddenRegularizer):
 
 
 class Orthogonal(HiddenRegularizer):
-    """weight · Σ_layers Σ_{i≠j} of what w_i and w_j share: directions towards π/2, lengths free.
+    """weight · Σ_layers Σ_{i≠j} p(w_i, w_j): pushes neurons apart and, unlike Orthonormal, does not fix their lengths.
 
-    | ``of``                | a pair counts                                                    |
+    | ``of``                | p(w_i, w_j)                                                      |
     | --------------------- | ---------------------------------------------------------------- |
     | ``"products"``        | (w_i·w_j)², so the sum is ‖WᵀW − diag(WᵀW)‖²_F (thesis 4.5)      |
-    | ``"cosines"``         | cos θ_ij, the sum of cosines that thesis 5.3.7 names, from −N up |
-    | ``"cosines_squared"`` | cos² θ_ij, as Rodriguez et al., whom 5.3.7 cites, have it        |
+    | ``"cosines"``         | cos θ_ij, as named in thesis 5.3.7; the sum is at least −N       |
+    | ``"cosines_squared"`` | cos² θ_ij, as in Rodriguez et al., whom thesis 5.3.7 cites       |
 
     Args:
         model: The network; its output layer is not touched.
         weight: Factor of the sum, ≥ 0; 1e-5 in thesis E.1.
         head: A module with a ``weight`` (num_classes, dim) that is the output layer, for models that end in features.
         of: What is summed over pairs: a row of the table above.
-        output_layer: The output layer of the model, by name or module; None is what the model says
+        output_layer: The output layer of the model, by name or module; None takes the one the model declares
             (``get_classifier``, ``num_classes``, ...), else the last linear layer.
         include: Glob patterns on layer or weight names; None takes all hidden layers.
         skip: Patterns of layers that are left out.
@@ -123,10 +123,10 @@ class SRIP(HiddenRegularizer):
 
     Args:
         model: The network; its output layer is not touched.
-        weight: Factor of the sum, ≥ 0. The thesis names no weight; 1e-5 is that of the other two.
+        weight: Factor of the sum, ≥ 0. The thesis names none; 1e-5 is that of Orthonormal and Orthogonal.
         head: A module with a ``weight`` (num_classes, dim) that is the output layer, for models that end in features.
         iterations: Power iterations at each call; two suffice because the vector is kept from call to call.
-        output_layer: The output layer of the model, by name or module; None is what the model says
+        output_layer: The output layer of the model, by name or module; None takes the one the model declares
             (``get_classifier``, ``num_classes``, ...), else the last linear layer.
         include: Glob patterns on layer or weight names; None takes all hidden layers.
         skip: Patterns of layers that are left out.

@@ -24,23 +24,23 @@ from ._views import bilateral_views, channel_count, channel_views, low_rank_fact
 class CoMHE(EnergyRegularizer):
     """λ_h · Σ_hidden agg_c E_s(P_c ŵ_i / ‖P_c ŵ_i‖) + λ_o · E_s(output) (thesis 6.3).
 
-    ``projection`` says where the P_c come from:
+    agg is the ``aggregate`` over the projections. ``projection`` says where the P_c come from:
 
-    - ``"random"``: drawn, and drawn again every ``refresh`` calls (6.4, 6.5).
+    - ``"random"``: drawn at random, and drawn again every ``refresh`` calls (6.4, 6.5).
     - ``"angle_preserving"``: descends L_P, the squared changes of the cosines between neurons (6.6).
       ``unroll=0`` alternates: ``inner_steps`` steps on P at every ``inner_every``-th call, and the energy with P as
       a constant.
       ``unroll=n`` takes the energy after n steps and differentiates through them (second order), in evaluation mode as
-      well; ``layers()`` shows it with the projections of the last training step.
-    - ``"adversarial"``: ascends the energy itself (6.8), in the same two ways.
-    - ``"learned"``: descends the energy itself along with the weights, which is what learning P from the training data
-      by back-propagation comes to, for only the penalty depends on P (E.8); in the same two ways. P may find directions
-      in which the neurons are spread already, and then asks nothing of them. With ``aggregate="max"`` only the
-      projection of the largest energy moves.
-    - ``"group"``: the neurons' input channels in groups of ``group`` (6.9), in order or, if
-      ``stochastic``, in an order drawn again every ``refresh`` calls.
+      well; ``layers()`` gives the energy with the projections of the last training step.
+    - ``"adversarial"``: ascends the energy itself (6.8); ``unroll`` works as above.
+    - ``"learned"``: descends the energy itself along with the weights; ``unroll`` works as above. Learning P from the
+      training data by back-propagation amounts to this, because only the penalty depends on P (E.8). P may find
+      directions in which the neurons are spread already; then the penalty has no effect on them. With
+      ``aggregate="max"`` only the projection of the largest energy moves.
+    - ``"group"``: groups of ``group`` input channels of the neurons (6.9), in order or, if ``stochastic``, in an order
+      drawn again every ``refresh`` calls.
     - ``"bilateral"``: E(P_1 W) + E(W P_2) (E.21); for layers made by :func:`low_rank`, the energies of
-      their two factors (E.23). Mixes at most as many neurons as there are.
+      their two factors (E.23). P_1 has at most as many rows as there are neurons.
 
     Layers whose neurons have one dimension have no directions: they are left out, as in :class:`MHE`.
 
@@ -52,31 +52,31 @@ class CoMHE(EnergyRegularizer):
         count: Number of projections; None is 5 for random ones and 1 for all others (thesis E.9, E.6).
         aggregate: ``"mean"`` over the projections (6.4), or ``"max"`` (6.5).
         refresh: Number of training-mode calls after which projections are drawn again, learned ones too; None never.
-            Thesis Table E.4 finds 1 and 1000 equally good and never worse.
+            In thesis Table E.4, 1 and 1000 are equally good, and None is worse.
         half_space: Energy of {ŵ, −ŵ} in hidden layers; the output layer is always in full space.
         hidden: weight λ_h of the hidden layers' energies, ≥ 0; 1 as in thesis E.1.
         output: weight λ_o of the output layer's energy, ≥ 0; 0 leaves the layer out.
         s: Power of the energy, ≥ 0; 0 is the logarithm.
         distance: ``"euclidean"`` takes ‖ŵ_i − ŵ_j‖ as the distance of two neurons, ``"angular"`` the angle between them
             (thesis 5.5).
-        output_layer: The output layer of the model, by name or module; None is what the model says
+        output_layer: The output layer of the model, by name or module; None takes the one the model declares
             (``get_classifier``, ``num_classes``, ...), else the last linear layer.
         matrix: ``"gaussian"``, ``"hadamard"`` (subsampled, randomized) or ``"count_sketch"``.
         share: One basis for all layers of equal dimension (6.3.6), or one for each layer.
-        small: What happens to layers whose neurons have no more than ``dim`` dimensions and cannot be compressed (of
+        small: What happens to layers whose neurons have at most ``dim`` dimensions and cannot be compressed (with
             ``"group"``: whose groups have one dimension): ``"plain"`` takes their plain energy, ``"skip"`` leaves them
-            out, ``"error"`` raises. A model without any other layer raises an error.
-        unroll: Steps on a learned projection that are differentiated through; 0 alternates.
-        inner_steps: Steps on an alternating projection at each call; with ``unroll`` that is their number.
-        inner_lr: Step size η of learned projections; of angle-preserving ones as if their entries were N(0, 1) like in
-            6.4 (here they are N(0, 1/dim), so a step is η/dim), and no further than where the tangent of L_P reaches
-            0: by η/dim a fresh projection of neurons that point alike would raise the energy by orders of magnitude.
-            L_P itself may still rise in a step, where a projection to ``dim`` cannot bring it near 0. The thesis
-            prints no η.
-        inner_every: Alternating projections move at every so many calls in training mode, first at the first one
-            (thesis 6.6.1: every 10 steps of the network). Unrolled ones move at each call.
-        preserve: what the projection is to preserve in L_P (thesis 6.6): the ``"cosine"`` or the ``"angle"`` of each
-            pair.
+            out, ``"error"`` raises an error. A model without any other layer always raises an error.
+        unroll: Number of steps on a learned projection that are differentiated through; 0 alternates.
+        inner_steps: Number of steps each time an alternating projection moves. With ``unroll`` > 0 leave it out.
+        inner_lr: Step size η of learned projections; the thesis prints none. For angle-preserving projections η refers
+            to entries N(0, 1) as in 6.4; here they are N(0, 1/dim), so a step is η/dim. Such a step ends where the
+            tangent of L_P reaches 0: a full step on a fresh projection of neurons with similar directions would raise
+            the energy by orders of magnitude. L_P may still rise in a step if no projection to ``dim`` dimensions
+            brings it near 0.
+        inner_every: Number of calls in training mode between moves of an alternating projection, which first moves at
+            the first call (thesis 6.6.1: every 10 steps of the network). Unrolled projections move at each call.
+        preserve: What L_P compares before and after the projection (thesis 6.6): the ``"cosine"`` or the ``"angle"``
+            of each pair.
         group: Number of channels in a group.
         stochastic: Whether groups are drawn at random.
         include: Glob patterns on layer or weight names; None takes all.
@@ -88,8 +88,8 @@ class CoMHE(EnergyRegularizer):
         - Output: scalar.
 
     Raises:
-        ValueError: If no layer has more than ``dim`` dimensions, or an option is unknown or is one of another
-            ``projection``, which it would not change.
+        ValueError: If no layer has more than ``dim`` dimensions, or an option is unknown or has no effect with this
+            ``projection``.
 
     Example:
         >>> model = nn.Sequential(nn.Linear(64, 16), nn.ReLU(), nn.Linear(16, 3))

@@ -19,8 +19,8 @@ class Uniformity(HiddenRegularizer):
         model: The network; its output layer is not touched.
         weight: Factor of the sum over the layers, ≥ 0: the strength of the regularizer.
         head: A module with a ``weight`` (num_classes, dim) that is the output layer, for models that end in features.
-        t: Sharpness of the kernel, > 0; large t depends on the closest pairs only.
-        output_layer: The output layer of the model, by name or module; None is what the model says
+        t: Sharpness of the kernel, > 0; with a large t only the closest pairs matter.
+        output_layer: The output layer of the model, by name or module; None takes the one the model declares
             (``get_classifier``, ``num_classes``, ...), else the last linear layer.
         include: Glob patterns on layer or weight names; None takes all hidden layers.
         skip: Patterns of layers that are left out.
@@ -62,7 +62,7 @@ class Separation(HiddenRegularizer):
         model: The network; its output layer is not touched.
         weight: Factor of the sum over the layers, ≥ 0: the strength of the regularizer.
         head: A module with a ``weight`` (num_classes, dim) that is the output layer, for models that end in features.
-        output_layer: The output layer of the model, by name or module; None is what the model says
+        output_layer: The output layer of the model, by name or module; None takes the one the model declares
             (``get_classifier``, ``num_classes``, ...), else the last linear layer.
         include: Glob patterns on layer or weight names; None takes all hidden layers.
         skip: Patterns of layers that are left out.
@@ -101,7 +101,7 @@ class Polarization(HiddenRegularizer):
         head: A module with a ``weight`` (num_classes, dim) that is the output layer, for models that end in features.
         s: Power of the distance, ≥ 0 (0: the logarithm); a larger s gives near directions more weight.
         samples: Number of directions u; more find smaller holes and cost more.
-        output_layer: The output layer of the model, by name or module; None is what the model says
+        output_layer: The output layer of the model, by name or module; None takes the one the model declares
             (``get_classifier``, ``num_classes``, ...), else the last linear layer.
         include: Glob patterns on layer or weight names; None takes all hidden layers.
         skip: Patterns of layers that are left out.

@@ -28,7 +28,7 @@ class Energies:
 
     @property
     def layers(self) -> dict[str, float]:
-        """All of them, the output layer last."""
+        """The energies of all layers, the output layer last."""
         return self.hidden | self.output
 
     @property
@@ -55,12 +55,12 @@ def energies(
         distance: ``"euclidean"`` takes ‖ŵ_i − ŵ_j‖ as the distance of two neurons, ``"angular"`` the angle between them
             (thesis 5.5).
         half_space: Energy of {ŵ, −ŵ} in hidden layers.
-        output_layer: The output layer of the model, by name or module; None is what the model says
+        output_layer: The output layer of the model, by name or module; None takes the one the model declares
             (``get_classifier``, ``num_classes``, ...), else the last linear layer.
 
     Returns:
-        The energies by layer; ``.mean`` is the number that stands for the network. Layers whose neurons have one
-        dimension have none and are left out. Empty without any neurons.
+        The energies by layer; ``.mean`` is the mean over the hidden layers. Layers whose neurons have one dimension
+        have no energy and are left out. The result is empty if the model has no neurons.
 
     Example:
         >>> found = hs.regularizers.energies(nn.Sequential(nn.Linear(8, 6), nn.Linear(6, 3)))

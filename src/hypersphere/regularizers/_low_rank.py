@@ -57,8 +57,8 @@ class LowRankBilateral(nn.Module):
     """W̃ = Y_2 (P_1 Y_2)^(−1) Y_1 (thesis E.23), with rows as neurons: y1·(y2 P_1ᵀ)^(−1)·y2.
 
     The layer learns y1 (N, r) and y2 (r, d) instead of (N, d) numbers; P_1 (r, d) is random and stays fixed. A given
-    weight starts as its best approximation of rank r: of the y2 = P_2 W that E.20 admits, the one whose rows are the
-    first right singular vectors, which a random P_2 would miss by far.
+    weight is replaced by its best approximation of rank r. For this the rows of y2 are the first right singular vectors
+    of W, which is one of the choices y2 = P_2 W of E.20; a random P_2 would approximate W far worse.
 
     Args:
         shape: Shape of the weight; its first dimension counts the neurons.
@@ -107,10 +107,10 @@ class LowRankBilateral(nn.Module):
         return weight.reshape(self.shape).to(y1.dtype)
 
     def right_inverse(self, weight: Tensor) -> tuple[Tensor, Tensor]:
-        """Compute factors that approximate a weight best.
+        """Compute the factors of the best approximation of a weight.
 
         Args:
-            weight: the weight (N, d) whose best approximation the factors start from.
+            weight: the weight to approximate, (N, d).
 
         Returns:
             y1 (N, r) and y2 (r, d).

@@ -162,25 +162,26 @@ class EnergyRegularizer(Regularizer):
 class MHE(EnergyRegularizer):
     """λ_h · Σ_hidden mean_{i≠j} ‖ŵ_i − ŵ_j‖^(−s) + λ_o · the same for the output layer (thesis 5.4).
 
-    Call ``reg()`` each step and add it to the loss. ``reg(labels)`` takes the batch's classes in the output layer
-    instead of all pairs (thesis 5.3.6), without labels that the head ignores (without a head: -100). Labels may
-    have any shape, as those of heads.
+    Call ``reg()`` in each step and add it to the loss. ``reg(labels)`` evaluates the output layer on the classes of the
+    batch instead of all pairs (thesis 5.3.6). It leaves out labels that the head ignores (without a head: -100). Labels
+    may have any shape, as for heads.
 
-    A convolution's neurons are its flattened filters. Grouped convolutions are taken per group, LSTM and GRU weights
-    per gate, packed attention per query, key and value; the value is the mean over these sets. Layers whose neurons
-    have one dimension (``nn.Linear(1, 8)``) have no directions: they are left out, and the log names them.
+    The neurons of a convolution are its flattened filters. The energy is computed per group in grouped convolutions,
+    per gate in LSTM and GRU, and per query, key and value in packed attention; the value of such a layer is the mean
+    over these sets. Layers whose neurons have one dimension (``nn.Linear(1, 8)``) have no directions: they are left
+    out, and the log names them.
 
     Args:
         model: The network whose neurons are regularized; it is not registered as a submodule.
         head: A module with a ``weight`` (num_classes, dim) that is the output layer; None: see ``output_layer``.
         hidden: λ_h; None is 10 in full space, 1 in half space (thesis D.1).
         output: weight λ_o of the output layer's energy, ≥ 0; 1 as in thesis D.1, 0 leaves the layer out.
-        s: Power of the energy, ≥ 0; 0 is the logarithm. Larger values depend on the closest neurons only.
+        s: Power of the energy, ≥ 0; 0 is the logarithm. With a large s only the closest neurons matter.
         distance: ``"euclidean"`` or ``"angular"``, which takes arccos(ŵ_i·ŵ_j) instead.
         half_space: Energy of {ŵ, −ŵ} in hidden layers; the output layer is always in full space.
-        output_layer: The output layer of the model, by name or module; None is what the model says
+        output_layer: The output layer of the model, by name or module; None takes the one the model declares
             (``get_classifier``, ``num_classes``, ...), else the last linear layer.
-        sample: Take this number of random neurons of each larger hidden layer at each call (thesis 5.3.6); None takes
+        sample: Number of random neurons that each call uses of every larger hidden layer (thesis 5.3.6); None uses
             all.
         weights: β of hidden layers by name, one number for each neuron: the energy of β_i ŵ_i (thesis D.10). Neurons of
             larger β move less, e.g. those that are known to be good. Euclidean distance only. Kept as buffers.

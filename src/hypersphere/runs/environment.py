@@ -18,7 +18,7 @@ from .._core.version import __version__
 
 
 def environment(device: torch.device) -> dict[str, Any]:
-    """Describe what computes.
+    """Describe the software and the device of a training.
 
     Args:
         device: device of the training, whose name is recorded.

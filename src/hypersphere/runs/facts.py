@@ -15,11 +15,12 @@ class Facts:
         num_classes: Number of classes of the training data.
         in_channels: Channels of images; None for other data.
         image_size: Height and width of images; None for other data.
-        in_features: Numbers of a sample that is not an image, or that the network takes as one row; None for images.
+        in_features: Number of entries of a sample that is not an image, or of an image that the network takes as one
+            row; None for other images.
         classes: Names of the classes; empty if they have none.
         resized: How images were brought to ``image_size``: ``"cover"`` (scaled to cover it, the middle cut out),
-            ``"window"`` (squeezed to a square of ``data.resize`` pixels, the middle cut out), or None: they had it.
-        mean: Mean of the training pixels in [0, 1], a number a channel, where ``data.normalize`` takes it; else None.
+            ``"window"`` (squeezed to a square of ``data.resize`` pixels, the middle cut out), or None if they had it.
+        mean: Mean of the training pixels in [0, 1] for each channel, if ``data.normalize`` uses it; else None.
         std: Standard deviation of the training pixels, given together with ``mean``; else None.
 
     Example:
@@ -37,13 +38,13 @@ class Facts:
     std: tuple[float, ...] | None = None
 
     def is_row_of(self, images: Facts) -> bool:
-        """Whether a network of these facts takes each image of others as one row of numbers, 64 for 1×8×8 pixels.
+        """Whether a network with these facts takes each image as one row of numbers, e.g. 64 for 1×8×8 pixels.
 
         Args:
             images: the facts of the data that were found.
 
         Returns:
-            True if these facts name that many numbers and no size of images, as a loop of your own may.
+            True if these facts have ``in_features`` of that number and no image size, as in a loop of your own.
         """
         if images.image_size is None or self.image_size is not None or images.num_classes != self.num_classes:
             return False

@@ -48,19 +48,19 @@ class Logger:
     """Write the files of a run from your own loop: settings, environment, log, network, result.
 
     ``hypersphere report``, ``evaluate`` and ``export`` then read the folder like any other. The report always has the
-    curves and tables. Features, evaluation and export must build the network again: name in ``settings`` what builds
-    it, ``{"model.name": "mypackage.nets:Net"}`` with its arguments in ``model.extra``, the head in ``loss.name``, and
-    the data in ``data.name``. Another process follows such an address only if it is given ``--trust mypackage``.
-    :meth:`save` tries to build it, and the folder says why if that fails. In the process of the loop, as long as the
-    logger lives, ``hs.load``, ``hs.evaluation.evaluate``, ``hs.export.export_run`` and ``hs.report.write`` use the
-    network that it was given: any network will do there.
+    curves and tables. Features, evaluation and export must build the network again. For this, ``settings`` names the
+    network, ``{"model.name": "mypackage.nets:Net"}``, with its arguments in ``model.extra``, the head in ``loss.name``
+    and the data in ``data.name``. Another process imports such an address only with ``--trust mypackage``. :meth:`save`
+    tries to build the network; if that fails, the folder records why. In the process of the loop, as long as the logger
+    exists, ``hs.load``, ``hs.evaluation.evaluate``, ``hs.export.export_run`` and ``hs.report.write`` use the network
+    that the logger was given, so any network works there.
 
-    A folder that holds a finished seed, or checkpoints of ``hypersphere train``, raises a ValueError; one with an
-    unfinished log starts over.
+    A folder that holds a finished seed, or checkpoints of ``hypersphere train``, raises a ValueError. An unfinished log
+    in the folder is started again.
 
     Args:
         folder: The run folder, e.g. ``"runs/mine"``.
-        model: The network; the run's device is the one that it is on.
+        model: The network; its device is recorded as that of the run.
         head: A head of :mod:`hypersphere.losses` or any module with ``logits``, if the class vectors are not in the
             model.
         settings: Settings by dotted name, as the command line has them, or a whole ``Config``.
@@ -212,7 +212,7 @@ class Logger:
 
     @property
     def rebuilds(self) -> bool:
-        """Whether the saved network can be built again from the settings; ``why_not`` says what is in the way."""
+        """Whether the saved network can be built again from the settings; if not, ``why_not`` gives the reason."""
         return self.why_not is None
 
     # ------------------------------------------------------------------------------------------------

@@ -38,7 +38,7 @@ class Networks(nn.Module):
         self.model, self.head, self.generator = model, head, generator
 
     def classifier(self) -> nn.Module:
-        """Return what is evaluated and kept.
+        """Return the network that is evaluated and saved.
 
         Returns:
             A network from inputs to logits, or both networks of a GAN.

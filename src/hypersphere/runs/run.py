@@ -31,7 +31,7 @@ class Run:
 
     A file that is missing, of another run or damaged raises a ``ValueError`` that names it. A last line of the log that
     was cut off by a crash is not an error: training would drop it, too. Folders such as ``seed-0 (copy)`` do not count
-    as seeds, nor do those in which no training began, as where the disk was full.
+    as seeds. Neither do folders in which no training began, for example because the disk was full.
 
     Args:
         path: a run folder, or the folder of one of its seeds (``RUN/seed-0``).
@@ -105,9 +105,9 @@ class Run:
             seed: which one; None is the first.
 
         Returns:
-            The lines of the log as dictionaries, each with its ``step``; numbers that were not finite are missing. A
-            last line that is being written, or was when the process was killed, does not count. A warning is logged
-            if the log of a finished seed was changed since.
+            The lines of the log as dictionaries, each with its ``step``; numbers that were not finite are missing. An
+            incomplete last line is left out: it is being written, or the process was killed while writing it. A
+            warning is logged if the log of a finished seed was changed since.
 
         Raises:
             ValueError: If a line is damaged.
@@ -181,7 +181,7 @@ class Run:
 
     @cached_property
     def command(self) -> str:
-        """What to type to train it again."""
+        """The command that trains the run again."""
         return str(self.environment().get("command") or f"hypersphere train {self.recipe}")
 
 

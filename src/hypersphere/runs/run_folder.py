@@ -72,7 +72,7 @@ def beside(config: Config, name: str) -> Path:
 
 
 def open_run(config: Config) -> Path:
-    """Make the run folder, or continue in it if it holds a run with the same settings, or one that never began.
+    """Create the run folder, or continue in it if it holds a run with the same settings or one that never began.
 
     Args:
         config: the settings of the run; ``run.folder`` and ``run.name`` give the path.
@@ -219,7 +219,7 @@ def _of_this_version(values: Any) -> Any:
 def write_result(folder: Path, config: Config) -> dict[str, Any]:
     """Collect the results of all finished seeds in ``RUN/result.json``.
 
-    A seed whose result is damaged does not keep those of the others from being collected: a warning names its file, and
+    If the result of a seed is damaged, those of the others are still collected: a warning names the damaged file, and
     ``damaged`` in the summary says what is wrong with it.
 
     Args:

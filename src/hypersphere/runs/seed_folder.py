@@ -66,7 +66,7 @@ class SeedFolder:
         self.config = config
 
     def lock(self) -> AbstractContextManager[object]:
-        """Hold this seed: another process that wants to train it gets an error.
+        """Lock this seed: another process that tries to train it gets an error.
 
         Returns:
             A context manager that holds the lock.
@@ -75,14 +75,15 @@ class SeedFolder:
         return locked(self.path, str(self.path))
 
     def prepare(self, keep: int | None = None) -> None:
-        """Make the folders and sweep what a killed process left; call it while holding the lock.
+        """Create the folders and remove what a killed process left; call it while holding the lock.
 
-        Half-written checkpoints belong to the lock's owner; other temporary files go when the process is gone whose
-        name they carry, for evaluations and exports write here as well. ``latest`` names the newest checkpoint again.
-        What a :class:`Logger` left that did not finish goes: its network is not the one that is trained now.
+        Half-written checkpoints belong to the owner of the lock and are removed. Evaluations and exports write here as
+        well, so other temporary files are removed only if the process that they name is gone. ``latest`` is set to the
+        newest checkpoint. Files of an unfinished :class:`Logger` are removed, because its network is not the one that
+        is trained now.
 
         Args:
-            keep: So many checkpoints stay, as in :meth:`save`; None: all.
+            keep: Number of newest checkpoints that stay, as in :meth:`save`; None keeps all.
         """
         self.checkpoints.mkdir(parents=True, exist_ok=True)
         for folder in (self.path, self.path.parent):
@@ -105,7 +106,7 @@ class SeedFolder:
 
     @property
     def result(self) -> dict[str, Any] | None:
-        """The result of a seed that is done, else None; a ``ValueError`` where the file holds something else."""
+        """The result if the seed is finished, else None; a ``ValueError`` if the file holds something else."""
         return read_result(self.path / "result.json", self.known().get("result.json"))
 
     def write_result(self, result: dict[str, Any]) -> None:
@@ -319,7 +320,7 @@ class SeedFolder:
     # Pictures ---------------------------------------------------------------------------------------
 
     def show(self, step: int, image: Tensor) -> None:
-        """Keep a picture of an evaluation.
+        """Save a picture of an evaluation.
 
         Args:
             step: number of training steps that it was made after.

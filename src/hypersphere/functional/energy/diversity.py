@@ -1,6 +1,7 @@
 """Other measures of how evenly directions spread: Gaussian-kernel uniformity, separation, polarization.
 
-Beyond the source documents, in their frame: neurons are rows, directions count, one value per set.
+They are not in the source documents but follow the same conventions: neurons are rows, only their directions matter,
+and each set has one value.
 """
 
 from __future__ import annotations
@@ -18,11 +19,11 @@ from .kernel import Kernel, pair_energy
 
 
 def uniformity(w: Tensor, t: float = 2.0) -> Tensor:
-    """log mean_{i≠j} exp(−t‖ŵ_i − ŵ_j‖²): 0 if all directions agree, lower is more even.
+    """log mean_{i≠j} exp(−t‖ŵ_i − ŵ_j‖²): 0 if all directions are equal, lower if they are spread more evenly.
 
     Args:
         w: sets of neurons, one neuron per row.
-        t: sharpness of the kernel, > 0; large t depends on the closest pairs only.
+        t: sharpness of the kernel, > 0; with a large t only the closest pairs matter.
 
     Returns:
         The uniformity of each set, a number ≤ 0.
@@ -50,7 +51,7 @@ def uniformity(w: Tensor, t: float = 2.0) -> Tensor:
 
 
 def largest_cosine(w: Tensor) -> Tensor:
-    """mean_i max_{j≠i} ŵ_i·ŵ_j: minimising it maximises every neuron's separation.
+    """mean_i max_{j≠i} ŵ_i·ŵ_j: minimise it to increase the angle of every neuron to its nearest neighbour.
 
     Args:
         w: sets of neurons, one neuron per row.
@@ -73,9 +74,9 @@ def largest_cosine(w: Tensor) -> Tensor:
 
 
 def polarization(w: Tensor, points: Tensor, s: float = 2.0) -> Tensor:
-    """min_u mean_i ‖u − ŵ_i‖^(−s) over the given ``points`` u: large where no direction is left uncovered.
+    """min_u mean_i ‖u − ŵ_i‖^(−s) over the given ``points`` u: large if the neurons leave no direction uncovered.
 
-    Configurations of large polarization leave no hole: maximise it. The guard near u = ŵ_i is that of :func:`energy`.
+    Maximise it to cover the sphere without holes. Near u = ŵ_i the potential is limited as in :func:`energy`.
 
     Args:
         w: sets of neurons, one neuron per row.

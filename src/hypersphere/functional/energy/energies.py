@@ -34,28 +34,30 @@ def energy(
 
     The rows of ``w`` are the neurons, ŵ their directions; each set of neurons has one energy.
 
-    Half precision is computed and returned in float32, with or without autocast. Matrix products follow torch's float32
-    matmul precision, so that with TF32 allowed the floor should be about 1e-2. The function is twice differentiable. A
-    set of no or one neuron has energy 0 in full space. A zero vector has no direction: it counts as orthogonal to every
-    other one and gets gradient 0. Two neurons of one direction, up to rounding (a distance of 2·eps), have none to part
-    along: the pair counts in the energy and has gradient 0. NaN in ``w`` gives NaN.
+    Half-precision inputs are computed and returned in float32, with or without autocast. Matrix products follow torch's
+    float32 matmul precision; if TF32 is allowed, the floor should be about 1e-2. The function is twice differentiable.
+    A set with fewer than two neurons has energy 0 in full space. A zero vector has no direction: it counts as
+    orthogonal to every other vector and gets gradient 0. A pair of neurons with the same direction, up to rounding (a
+    distance of 2·eps), counts in the energy but has gradient 0, because no direction would separate it. NaN in ``w``
+    gives NaN.
 
     Args:
         w: sets of neurons, one neuron per row.
-        s: any real number ≥ 0. Large s depends on the closest pairs only; 2 is the thesis' choice.
+        s: power of the distance, ≥ 0. With a large s only the closest pairs matter; 2 is the thesis' choice.
         distance: ``"euclidean"``, or ``"angular"`` for arccos(ŵ_i·ŵ_j) instead (thesis 5.5).
-        half_space: the energy of the 2N vectors {ŵ, −ŵ} (thesis 5.3.4), the pairs ŵ_i, −ŵ_i included.
-        weights: β, not zero: distances ‖β_i ŵ_i − β_j ŵ_j‖ (thesis D.10). Euclidean only; they count as constants and
-            get no gradient. A zero raises an error on a CPU and is not looked for on a GPU, which would have to wait.
+        half_space: take the energy of the 2N vectors {ŵ, −ŵ} (thesis 5.3.4), including the pairs ŵ_i, −ŵ_i.
+        weights: lengths β of the neurons, nonzero: distances become ‖β_i ŵ_i − β_j ŵ_j‖ (thesis D.10). They need
+            ``distance="euclidean"`` and get no gradient. Zeros raise ValueError on a CPU. They are not checked on a
+            GPU, to avoid a synchronisation.
         reduction: ``"mean"`` over the N(N−1) ordered pairs (2N(2N−1) in half space), or their ``"sum"``.
-        block_size: None keeps all cosines for up to 2^20 pairs (N = 1024) and beyond that sweeps over tiles, value and
-            gradient together, with no N × N tensor in memory. A number forces tiles of that size.
-        floor: the precision guard. Squared distances (or angles) below it are noise, since 1 − c carries the rounding
-            error of c; there the pair's energy continues along its tangent, so that near-duplicates have large finite
-            energies and gradients that push them apart. None is 16·eps of the computing dtype (distances of 1.4e-3 in
-            float32, 6e-8 in float64), or more where s is so large that energies would overflow: max^(−1.5/(s+2)) of the
-            dtype. A number must not be below max^(−1.8/(s+4)), where gradients overflow, nor above 16, which no
-            squared distance or angle reaches.
+        block_size: None keeps all cosines in memory for up to 2^20 pairs (N = 1024). For more pairs it computes value
+            and gradient together, tile by tile, without an N × N tensor. A number forces tiles of that size.
+        floor: squared distance (or squared angle) below which a pair is not resolved, because rounding errors of its
+            cosine dominate. There the energy of the pair continues along its tangent, so that near-duplicates have
+            large finite energies and gradients that push them apart. None is 16·eps of the computing dtype (distances
+            of 1.4e-3 in float32, 6e-8 in float64), or max^(−1.5/(s+2)) of the dtype where s is so large that energies
+            would overflow otherwise. A number must not be below max^(−1.8/(s+4)), where gradients overflow, nor above
+            16, which no squared distance or angle reaches.
 
     Returns:
         One energy per set.
@@ -66,8 +68,8 @@ def energy(
         - Output: (...).
 
     Raises:
-        ValueError: If ``w`` is not (..., N, d), ``s`` is negative, ``floor`` is out of range, or ``weights`` has
-            another shape, zeros (on a CPU) or ``distance="angular"`` beside it.
+        ValueError: If ``w`` is not (..., N, d), ``s`` is negative, ``floor`` is out of range, ``weights`` has another
+            shape or zeros (on a CPU), or ``weights`` is combined with ``distance="angular"``.
         TypeError: If ``w`` is not a floating-point tensor.
 
     Example:

@@ -34,11 +34,11 @@ def refine(
 
     Limited-memory quasi-Newton steps on the sphere minimise the scale-free objective (1/s)·log E_s (E_0 itself for s =
     0). ``s=math.inf`` maximises the smallest distance (Tammes' problem) by continuation in s. The matrix of all pairs
-    is kept only for s > 16. Half precision is computed in float32. No gradient flows through.
+    is kept only for s > 16. Half-precision inputs are computed in float32. The result has no gradient.
 
-    With ``lr`` it is plain gradient descent on the mean energy instead, as in thesis 7.5.3, which ends after 5,000
-    steps. That need not be a minimum. In full space it may be better so: where there are more neurons than dimensions,
-    a minimum has opposite neurons, which are collinear.
+    With ``lr`` the function runs plain gradient descent on the mean energy instead, as in thesis 7.5.3, which stops
+    after 5,000 steps. The result need not be a minimum. In full space this can be an advantage: with more neurons than
+    dimensions, a minimum contains opposite neurons, which are collinear.
 
     Args:
         w: sets of neurons, one neuron per row; zero vectors get random directions.
@@ -47,11 +47,11 @@ def refine(
         steps: largest number of steps (a fifth of it for each s of a continuation); 0 only normalises.
         distance: ``"euclidean"`` or ``"angular"``, as in :func:`energy`.
         lr: rate of plain gradient descent, for s ≤ 16; None takes quasi-Newton steps.
-        starts: independent descents, the first from ``w``, the others from ``w`` shaken hard; the lowest energy wins.
-            None is 8 (32 for s > 16) for small sets (N·d ≤ 1024), where local minima abound and a start costs little,
-            else 1, as always with ``lr``.
+        starts: number of independent descents; the result of lowest energy is returned. The first starts from ``w``,
+            the others from ``w`` with noise as large as the vectors. None is 8 (32 for s > 16) for small sets (N·d ≤
+            1024), which have many local minima; it is 1 for larger sets and with ``lr``.
         tolerance: stop when no entry of the gradient exceeds it; None is √eps/100 of the dtype, or never with ``lr``.
-        seed: seed of the shaking, and of the tiny jitter (1e-4) that lets equal vectors part. With ``lr`` there is no
+        seed: seed of that noise, and of the tiny jitter (1e-4) that separates equal vectors. With ``lr`` there is no
             jitter, and equal vectors stay together.
 
     Returns:

@@ -36,8 +36,8 @@ def decoupled_conv(
     | ``"product"``  | h(‖w‖·‖x‖)·g(θ)                    |
     | ``"separate"`` | h(‖w‖)·h(‖x‖)·g(θ), α counted once |
 
-    A zero patch gives 0, with gradient 0 unless g is the cosine and h vanishes linearly, where the gradient is the
-    limit; a zero kernel gives 0. Half precision computes norms and angles in float32.
+    A zero patch gives 0. Its gradient is 0 as well, except if g is the cosine and h vanishes linearly; then it is the
+    limit. A zero kernel gives 0. For half-precision inputs, norms and angles are computed in float32.
 
     Args:
         x: the input, whose patches (or rows) are compared with the kernels by their angle.
@@ -98,9 +98,9 @@ def decoupled_conv_transpose(
     angular: str | AngularRule = "cosine",
     weighted: str | None = None,
 ) -> Tensor:
-    """f(w, x) = h(‖x‖)·g(θ) on the patches of the zero-stuffed x, whose convolution a transposed convolution is.
+    """Transposed convolution f(w, x) = h(‖x‖)·g(θ): the operator on the patches of the zero-stuffed x.
 
-    ‖w‖ is the norm of an output channel's whole kernel. Gradients at zero and precision are as in
+    ‖w‖ is the norm of the whole kernel of an output channel. Gradients at zero and precision are as in
     :func:`decoupled_conv`.
 
     Args:
@@ -260,7 +260,7 @@ def _check_channels(weight: Tensor, bias: Tensor | None, groups: int, channels: 
     if weight.shape[0] % groups:
         raise ValueError(
             f"groups={groups} does not divide the first dimension of weight, {weight.shape[0]} (shape "
-            f"{tuple(weight.shape)}): each group needs as many channels"
+            f"{tuple(weight.shape)}): each group needs equally many channels"
         )
     if bias is None:
         return

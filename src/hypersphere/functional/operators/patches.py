@@ -24,10 +24,11 @@ def patch_norm(
 ) -> Tensor:
     """‖x_p‖ = √(Σ x²) over the entries of the patch x_p under each position p of a window.
 
-    The norm is float32 for half-precision inputs, whose squares would overflow, else of x's dtype. A zero patch has
-    norm 0 and gradient 0. On a CPU the norm is right for inputs of any finite size, next to each other too (in float64,
-    and in compiled and exported graphs, down to 1e-30 of the largest entry of a sample). On other devices squares must
-    fit the dtype (norms from 1e-19 to 1e19 in float32): larger patches give inf, for which operators return 0.
+    The norm is float32 for half-precision inputs, whose squares would overflow; otherwise it has the dtype of x. A zero
+    patch has norm 0 and gradient 0. On a CPU the norm is accurate for finite inputs of any size, also if huge and tiny
+    ones are next to each other (in float64, and in compiled and exported graphs, down to 1e-30 of the largest entry of
+    a sample). On other devices squares must fit the dtype (norms from 1e-19 to 1e19 in float32): larger patches give
+    inf, for which operators return 0.
 
     Args:
         x: the input, with one to three spatial dimensions.

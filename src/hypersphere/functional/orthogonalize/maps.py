@@ -30,20 +30,20 @@ def orthogonalize(u: Tensor, method: str) -> Tensor:
     | ``cayley``       | (I+A)(I−A)⁻¹ with A = tril(U,−1) − tril(U,−1)ᵀ      | +1                 |
     | ``exponential``  | exp A, same A                                       | +1                 |
 
-    Agrees with the literal algorithms of the thesis to rounding; in float32 max|RᵀR − I| ≤ 1e-5 (``exponential`` ends
-    with one Newton-Schulz step for it). Each gradient is in closed form, and Löwdin's is finite where singular values
-    coincide: (G − Gᵀ)/2 at U = I. For a rank-deficient U the maps have no derivative; R is still orthogonal, and the
-    directions that U does not determine get gradient 0. The maps are differentiable once, in reverse mode: a second
-    derivative and forward mode raise an error.
+    R agrees with the literal algorithms of the thesis up to rounding. In float32 max|RᵀR − I| ≤ 1e-5; ``exponential``
+    ends with one Newton-Schulz step to reach this. Each gradient is in closed form, and Löwdin's is finite where
+    singular values coincide: (G − Gᵀ)/2 at U = I. For a rank-deficient U the maps have no derivative; R is still
+    orthogonal, and the directions that U does not determine get gradient 0. The maps are differentiable once, in
+    reverse mode: a second derivative and forward mode raise an error.
 
-    Half precision is computed in float32 and rounded at the end (that rounding costs the orthogonality 1e-2): keep
-    ``u`` in float32 where R must stay orthogonal. Leading dimensions are blocks, computed in one call. The algorithm
-    depends on the device, see :func:`register_orthogonalizer`.
+    Half-precision inputs are computed in float32 and rounded at the end. After this rounding R is orthogonal only to
+    about 1e-2, so keep ``u`` in float32 if R must stay orthogonal. Leading dimensions are blocks, computed in one call.
+    The algorithm depends on the device, see :func:`register_orthogonalizer`.
 
     Args:
         u: square matrices; keep them in float32 where R must stay orthogonal.
-        method: the map, one of the names above, of a registered one, or an address ``"package.module:name"``. A
-            function of your own is called with ``u`` and differentiated by autograd.
+        method: the map: one of the names above, the name of a registered map, or an address
+            ``"package.module:name"``. A function of your own is called with ``u`` and differentiated by autograd.
 
     Returns:
         Orthogonal matrices R in the dtype of ``u``.
@@ -54,7 +54,8 @@ def orthogonalize(u: Tensor, method: str) -> Tensor:
 
     Raises:
         ValueError: If no map has that name, or ``u`` is not square.
-        TypeError: If ``u`` is not a floating-point tensor, or only :func:`hypersphere.orthogonal.attach` has the map.
+        TypeError: If ``u`` is not a floating-point tensor, or the map works only in
+            :func:`hypersphere.orthogonal.attach`.
 
     Example:
         >>> r = hs.functional.orthogonalize(torch.randn(5, 5), "cayley")
@@ -89,7 +90,7 @@ def apply_own(function: Callable[[Tensor], Tensor], u: Tensor) -> Tensor:
     matrix = function(u)
     if not isinstance(matrix, Tensor) or matrix.shape != u.shape:
         shape = tuple(matrix.shape) if isinstance(matrix, Tensor) else type(matrix).__name__
-        raise ValueError(f"method returned {shape} for blocks {tuple(u.shape)}: return one matrix a block")
+        raise ValueError(f"method returned {shape} for blocks {tuple(u.shape)}: return one matrix for each block")
     return matrix
 
 
@@ -97,14 +98,15 @@ def apply_own(function: Callable[[Tensor], Tensor], u: Tensor) -> Tensor:
 class Orthogonalizer:
     """An algorithm that makes square matrices orthogonal, for one method on one kind of device.
 
-    ``forward(u)`` returns ``(R, *kept)``: R like ``u``, and tensors like ``u`` ("matrix") or like its diagonal
-    ("vector"), at most three, in the order that ``keeps`` announces. ``backward(grad, R, *kept)`` returns the gradient
-    of ``u``. Both receive float32 or float64 of shape (..., d, d). Autograd records nothing inside either function.
+    ``forward(u)`` returns ``(R, *kept)``. R has the shape of ``u``. ``kept`` are at most three tensors, each with the
+    shape of ``u`` ("matrix") or of its diagonal ("vector"), in the order of ``keeps``. ``backward(grad, R, *kept)``
+    returns the gradient of ``u``. Both receive float32 or float64 tensors of shape (..., d, d). Autograd records
+    nothing inside either function.
 
     Args:
         forward: computes R and what the backward pass needs.
         backward: computes the gradient of ``u`` from that of R.
-        keeps: the kinds of the tensors kept for the backward pass, ``"matrix"`` or ``"vector"`` each; none by default.
+        keeps: the kind of each tensor kept for the backward pass, ``"matrix"`` or ``"vector"``; none by default.
 
     Example:
         >>> def forward(u):
@@ -134,7 +136,7 @@ def register_orthogonalizer(method: str, device_type: str, algorithm: Orthogonal
         algorithm: the :class:`Orthogonalizer` with the forward and backward pass to use on this device.
 
     Returns:
-        The algorithm used so far, to put it back.
+        The algorithm that was used before, so that it can be restored.
 
     Raises:
         TypeError: If ``algorithm`` is not an :class:`Orthogonalizer`.
@@ -212,7 +214,7 @@ def algorithm_of(method: str, device_type: str) -> Orthogonalizer:
     found = MAPS.find(method, "method")
     if not isinstance(found, Orthogonalizer):
         raise TypeError(
-            f"method={method!r} is for hs.orthogonal.attach alone: orthogonalize takes {', '.join(methods())}"
+            f"method={method!r} works only in hs.orthogonal.attach: orthogonalize takes {', '.join(methods())}"
         )
     return found
 
