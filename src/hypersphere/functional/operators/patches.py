@@ -84,7 +84,8 @@ def tied_patch_norm(x: Tensor, geometry: Geometry, lengths: Tensor | None = None
         return x, _composed(x, geometry)
     with torch.no_grad():
         squares, scale = _sum_of_squares(x, geometry), None
-        narrow = x.device.type == "cpu" and x.dtype != torch.float16 and not _within_range(x, squares, geometry, lengths)
+        on_cpu = x.device.type == "cpu" and x.dtype != torch.float16
+        narrow = on_cpu and not _within_range(x, squares, geometry, lengths)
         if narrow and x.dtype == torch.float64:
             squares, scale = _rescaled_squares(x, geometry)
     if narrow and x.dtype != torch.float64:
