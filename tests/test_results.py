@@ -29,6 +29,7 @@ def page_maker():
 def test_the_page_of_results_is_made_from_the_results():
     module = page_maker()
     assert module.PAGE.read_text() == module.page(), "run `python tools/results.py`"
+    assert module.GLANCE.read_text() == module.glance(), "run `python tools/results.py`"
     assert module.FOREST.read_text() == module.forest(), "run `python tools/results.py`"
     measured = {path.stem for path in (ROOT / "results").glob("*.json")}
     assert {path.stem for path in module.FINDINGS.iterdir()} <= measured

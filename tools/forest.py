@@ -34,7 +34,7 @@ def svg(panels: Sequence[tuple[str, Sequence[Row]]]) -> str:
     words = "Gain over the baseline of the same table, in points: ours with its 95 % interval, and as published"
     key = (
         f'<circle cx="20" cy="34" r="4" fill="{OURS}"/><text x="32" y="38">ours</text>'
-        f'{_diamond(92, 34)}<text x="104" y="38">published</text>'
+        f'{diamond(92, 34)}<text x="104" y="38">published</text>'
     )
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{top}" viewBox="0 0 {WIDTH} {top}" '
@@ -66,14 +66,16 @@ def _panel(title: str, rows: Sequence[Row], top: int) -> str:
         out.append(f'<circle cx="{at(row.gain):.1f}" cy="{y}" r="4" fill="{OURS}"/>')
         words = f"{row.gain:+.2f} [{row.low:+.2f}, {row.high:+.2f}]"
         if row.published is not None:
-            out.append(_diamond(at(row.published), y))
+            out.append(diamond(at(row.published), y))
             words += f", published {row.published:+.2f}"
         out.append(f'<text x="{LABELS + PLOT + 16}" y="{y + 4}" font-size="11">{escape(words)}</text>\n')
     return "".join(out)
 
 
-def _diamond(x: float, y: float) -> str:
-    return f'<path d="M{x:.1f} {y - 5:.1f}l5 5l-5 5l-5 -5z" fill="#ffffff" stroke="{PRINTED}" stroke-width="2"/>'
+def diamond(x: float, y: float, r: int = 5) -> str:
+    """The sign of a published number."""
+    shape = f"M{x:.1f} {y - r:.1f}l{r} {r}l-{r} {r}l-{r} -{r}z"
+    return f'<path d="{shape}" fill="#ffffff" stroke="{PRINTED}" stroke-width="2"/>'
 
 
 def _step(span: float) -> float:

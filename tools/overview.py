@@ -85,19 +85,23 @@ def _recipes(table: Table, measurements: list[dict[str, Any]]) -> list[tuple[Evi
 
 
 def counts(shown: Iterable[Shown]) -> str:
-    """The table of verdicts: a line for each method, and one for all."""
-    heads = ["method", "published gains run", *COLUMNS, "baselines compatible"]
-    lines = [f"| {' | '.join(heads)} |", f"| --- |{' ---: |' * (len(heads) - 1)}"]
+    """The table of verdicts: a line for each method, and one for all; a verdict that no gain has has no column."""
     every = [one for one in shown if one.family]
+    sides = {side(one.one) for one in every}
+    columns = [name for name in COLUMNS if name in sides]
+    short = [name.replace("reproduced in direction", "in direction") for name in columns]
+    heads = ["method", "gains run", *short, "baselines compatible"]
+    lines = [f"| {' | '.join(heads)} |", f"| --- |{' ---: |' * (len(heads) - 1)}"]
     for family in FAMILIES:
-        lines.append(_count(f"[{family}](#{anchor(family)})", [one for one in every if one.family == family]))
-    return "\n".join([*lines, _count("all", every)])
+        mine = [one for one in every if one.family == family]
+        lines.append(_count(f"[{family}](#{anchor(family)})", mine, columns))
+    return "\n".join([*lines, _count("all", every, columns)])
 
 
-def _count(name: str, shown: Sequence[Shown]) -> str:
+def _count(name: str, shown: Sequence[Shown], columns: Sequence[str]) -> str:
     found = Counter(side(one.one) for one in shown)
     bases = [verdict(one.one) for one in shown if one.one.verdict is None and verdict(one.one)]
-    numbers = [sum(found[word] for word in COLUMNS), *(found[word] or "" for word in COLUMNS)]
+    numbers = [sum(found[word] for word in columns), *(found[word] or "" for word in columns)]
     numbers.append(f"{bases.count('compatible')} of {len(bases)}")
     return f"| {name} | {' | '.join(map(str, numbers))} |"
 

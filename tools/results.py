@@ -1,4 +1,4 @@
-"""Write docs/results.md and its forest plot from results/*.json: python tools/results.py
+"""Write docs/results.md and its forest plots from results/*.json: python tools/results.py
 
 Every number of the page comes from a run: final accuracy of each seed, mean final and mean best, beside the published
 number. :mod:`hypersphere.recipes.evidence` finds the verdicts by one rule for all. What was not run is listed.
@@ -20,6 +20,7 @@ from hypersphere.recipes.published import number_of
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "tools"))
 
+import at_a_glance  # noqa: E402
 import other_settings  # noqa: E402
 import overview  # noqa: E402
 import tuning  # noqa: E402
@@ -27,7 +28,9 @@ from forest import Row, svg  # noqa: E402
 from overview import Shown, anchor, gain, verdict, wrapped  # noqa: E402
 
 PAGE = ROOT / "docs" / "results.md"
+GLANCE = ROOT / "docs" / "images" / "gains.svg"
 FOREST = ROOT / "docs" / "images" / "forest.svg"
+GLANCE_ALT = "Every published gain that was run, beside ours with its interval, method by method"
 FINDINGS = ROOT / "tools" / "findings"
 """What the runs of a table say, in words: a file of paragraphs for each."""
 SUMMARY = ROOT / "tools" / "summary.md"
@@ -49,8 +52,13 @@ def page() -> str:
     return "\n".join([*parts, _missing()])
 
 
+def glance() -> str:
+    """The picture of the published gains, on one screen."""
+    return at_a_glance.picture(_shown())
+
+
 def forest() -> str:
-    """The picture of every gain that has an interval."""
+    """The picture of every gain that has an interval, table by table."""
     panels = []
     for table, _ in _measured():
         if table.metric in ("accuracy", "error"):
@@ -113,10 +121,14 @@ def _overview() -> str:
         average. In the text below, *level with* and *shows no gain* mean that the interval includes 0, not that there
         is no difference. A network *knows* 78 % of its (last) training images where its accuracy on the last logged
         training batches is 78 %; *of the logs* marks numbers that are in the logs of the runs and not in the JSON."""
-    head = """What became of the published gains over a baseline, where our runs have both. *More* and *less* say
-        whether our gain is larger or smaller than the published one."""
-    lines = ["## At a glance", "", wrapped(head), "", overview.counts(_shown()), "", "One rule gives the verdicts:", ""]
-    return "\n".join([*lines, *overview.rules(), "", wrapped(text), "", wrapped(limits), ""])
+    head = """The picture has every published gain over a baseline for which our runs have both, but for energies before
+        training, whose unit is another. Arrows point to numbers outside of it. The table counts what became of these
+        gains; *more* and *less* say whether our gain is larger or smaller than the published one."""
+    picture = f"![{GLANCE_ALT}](images/{GLANCE.name})"
+    lines = ["## At a glance", "", picture, "", wrapped(head), "", overview.counts(_shown()), ""]
+    return "\n".join(
+        [*lines, "One rule gives the verdicts:", "", *overview.rules(), "", wrapped(text), "", wrapped(limits), ""]
+    )
 
 
 def _gains() -> str:
@@ -301,6 +313,6 @@ def _paragraphs(text: str) -> str:
 
 
 if __name__ == "__main__":
-    for path, content in ((PAGE, page()), (FOREST, forest())):
+    for path, content in ((PAGE, page()), (GLANCE, glance()), (FOREST, forest())):
         path.write_text(content)
         print(path.relative_to(ROOT))
