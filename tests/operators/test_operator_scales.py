@@ -97,6 +97,16 @@ def test_gradients_of_filters_at_every_scale(h, g, scale):
         assert (a.double() - b).abs().max() <= 2e-5 * b.abs().max()
 
 
+@pytest.mark.parametrize("scale", [1e-170, 1e160])
+def test_filters_whose_squares_float64_does_not_hold(scale):
+    layer = hs.nn.DecoupledConv2d(3, 4, 3, magnitude="linear", weighted="product", dtype=torch.float64)
+    x = torch.randn(2, 3, 4, 4, dtype=torch.float64)
+    expected = layer(x) * scale
+    with torch.no_grad():
+        layer.weight.mul_(scale)
+    torch.testing.assert_close(layer(x), expected, atol=0, rtol=1e-12)
+
+
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("g", G)
 def test_the_largest_numbers_there_are(dtype, g):

@@ -82,6 +82,8 @@ def tied_patch_norm(x: Tensor, geometry: Geometry, lengths: Tensor | None = None
     """
     if not is_plain_eager(x):
         return x, _composed(x, geometry)
+    if x.dtype == torch.float64:
+        lengths = None  # nothing is wider, and the norms alone may be rescaled
     with torch.no_grad():
         squares, scale = _sum_of_squares(x, geometry), None
         on_cpu = x.device.type == "cpu" and x.dtype != torch.float16
@@ -89,7 +91,7 @@ def tied_patch_norm(x: Tensor, geometry: Geometry, lengths: Tensor | None = None
         if narrow and x.dtype == torch.float64:
             squares, scale = _rescaled_squares(x, geometry)
     if narrow and x.dtype != torch.float64:
-        return tied_patch_norm(x.double(), geometry, lengths)
+        return tied_patch_norm(x.double(), geometry)
     if torch.is_grad_enabled() and x.requires_grad:
         return _TiedPatchNorm.apply(x, squares, scale, geometry)
     return x, _root(squares, scale)
