@@ -237,6 +237,14 @@ def test_a_new_loss_is_a_few_lines(batch):
     torch.testing.assert_close(head(x, y), F.cross_entropy(logits, y))
 
 
+def test_a_head_may_carry_the_names_of_its_classes(batch):
+    x, y = batch
+    head = L.ArcFace(D, C)
+    expected = head(x, y)
+    head.class_names = [f"class {number}" for number in range(C)]
+    assert torch.equal(head(x, y), expected)
+
+
 def test_repr_names_the_settings():
     text = repr(L.ASoftmax(8, 10, annealing="sphereface", label_smoothing=0.1))
     assert "in_features=8, num_classes=10, margin=4, label_smoothing=0.1" in text

@@ -104,14 +104,14 @@ class AngularHead(ClassHead):
         w = w if self.sub_centers == 1 else w.unflatten(0, (-1, self.sub_centers))
         return [w, *(local(t) for t in (self.bias, self._k()) if t is not None)]
 
-    def class_names(self) -> list[str]:
+    def part_names(self) -> list[str]:
         """The names of :meth:`classes`, in their order."""
         there = {"bias": self.bias is not None, "k": self._learns_k}
         return ["weight", *(name for name, is_there in there.items() if is_there)]
 
     def by_name(self, classes: list[Tensor]) -> dict[str, Tensor]:
         """The tensors of the classes, or of a block of them, by name."""
-        return dict(zip(self.class_names(), classes, strict=True))
+        return dict(zip(self.part_names(), classes, strict=True))
 
     def g_of(self, parts: dict[str, Tensor]) -> AngularLike:
         """The g of the classes at hand."""

@@ -305,8 +305,8 @@ class MarginSoftmax(AngularHead):
         """
         return [*super().classes(), *([] if self.class_weight is None else [local(self.class_weight)])]
 
-    def class_names(self) -> list[str]:
-        return [*super().class_names(), *([] if self.class_weight is None else ["class_weight"])]
+    def part_names(self) -> list[str]:
+        return [*super().part_names(), *([] if self.class_weight is None else ["class_weight"])]
 
     def _score_others(self, names: tuple[str, ...]) -> Callable[[list[Tensor], list[Tensor], list[Tensor]], Tensor]:
         """A score with the rule :meth:`others`, for which the rows carry the samples and their state of these names."""
