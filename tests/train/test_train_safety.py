@@ -100,6 +100,13 @@ def test_the_layer_is_found_when_only_its_output_overflows(tmp_path):
     assert "final_accuracy" not in stop.value.result
 
 
+def test_a_step_too_long_for_an_orthogonal_matrix_is_a_divergence(tmp_path):
+    config = tiny(tmp_path, steps=12, orthogonal=OrthogonalConfig("gradient"))
+    with pytest.raises(Stopped, match=r"^the step of an orthogonal matrix is not finite, though the loss is") as stop:
+        run(with_values(config, {"optim.name": "orthogonal_sgd", "optim.lr": 1e20}))
+    assert stop.value.result["diverged"] == 0
+
+
 def test_the_record_of_a_divergence_has_all_evaluations_before_it(tmp_path):
     """Also those after the last checkpoint, from which training goes again to find the layer."""
     genuine, seen = Step.__call__, []

@@ -17,6 +17,10 @@ from ..orthogonal import is_orthogonal
 from .muon import check_rate
 
 
+class TooLong(RuntimeError):
+    """A step after which an orthogonal matrix would not be finite, of a gradient that is."""
+
+
 class OrthogonalSGD(Optimizer):
     """R ← (I − λ/2·W)⁻¹(I + λ/2·W)R for orthogonal matrices (thesis 7.5), SGD with momentum for the rest.
 
@@ -185,7 +189,7 @@ class OrthogonalSGD(Optimizer):
         if defect <= tolerance:
             return moved
         if not math.isfinite(defect):
-            raise RuntimeError(
+            raise TooLong(
                 f"the step of an orthogonal matrix {tuple(p.shape)} is too long for {p.dtype}: it was not made. Lower "
                 "lr, clip gradients, or pass bounded=True"
             )

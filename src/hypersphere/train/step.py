@@ -18,6 +18,7 @@ from torch import Tensor, nn
 
 from ..data.loader import IGNORE
 from ..functional.orthogonalize.algorithms import Unresolved
+from ..optim.orthogonal_sgd import TooLong
 from ..orthogonal import prepared, record, rotation_parameters
 from .fused import rehearse, side_stream, tally
 from .late import Matrices
@@ -193,6 +194,8 @@ class Step:
     def _apply(self) -> None:
         try:
             self.parts.optimizers.step()
+        except TooLong as error:
+            raise NotFinite(self.step, math.nan, "the step of an orthogonal matrix") from error
         except RuntimeError as error:
             if not self.parts.optimizers.turns:  # by no gradient that is not finite
                 raise
