@@ -26,7 +26,7 @@ def energy(parser: argparse.ArgumentParser) -> None:
     add("--include", "only weights whose name matches, e.g. 'layer1.*'", action="append", metavar="PATTERN")
     add("--skip", "leave out weights whose name matches", action="append", metavar="PATTERN")
     add("--limit", "subsample larger layers to LIMIT neurons", 1024)
-    add("--steps", "steps that minimise the energy, for the column of refined directions", 50)
+    add("--steps", "steps that minimise the energy, for the column `refined`", 50)
     add("--seed", "seed of the random directions and of subsampling", 0)
     add("--json", "print JSON instead of a table", False)
 
@@ -44,8 +44,8 @@ def evaluate(parser: argparse.ArgumentParser) -> None:
     add("--center", "verification: subtract the mean feature", action=argparse.BooleanOptionalAction)
     add("--inception", "GAN: the classifier that scores its images, FILE.onnx or a run folder")
     add("--pairs", "verify your own pairs: lines `left right 1|0 [fold]`, or LFW's pairs.txt", type=Path)
-    add("--images", "folder of these images (default: that of the list, or of the run's data)", type=Path)
-    add("--folds", "number of folds of a list of pairs that has none (default: that of the run)", type=int)
+    add("--images", "folder of the images of --pairs (default: that of the list, or of the run's data)", type=Path)
+    add("--folds", "number of folds, for a list of pairs without folds (default: that of the run)", type=int)
     add("--out", "JSON file (default SEED FOLDER/evaluation.json)", type=Path)
     add("--json", "print JSON instead of tables", False)
     add.trust()
@@ -60,9 +60,9 @@ def export(parser: argparse.ArgumentParser) -> None:
     add("--formats", "any of safetensors,torch,onnx (default: all)")
     add("--root", "folder of the data, if it is not where it was at training")
     add("--embedding", "leave out the class vectors: the program gives the embedding only", False)
-    add("--with-normalization", "make the normalisation part of the program: uint8 images in", False)
+    add("--with-normalization", "make the normalisation part of the program, which then takes uint8 images", False)
     add("--samples", "test samples to check with", 64)
-    add("--tolerance", "largest difference allowed, relative to outputs above 1", 1e-4)
+    add("--tolerance", "largest difference of outputs that is allowed, relative for outputs above 1", 1e-4)
     add("--force", "replace an earlier export", False)
     add.trust()
 
@@ -74,7 +74,7 @@ def listing(parser: argparse.ArgumentParser) -> None:
     add("what", about, "tables", nargs="?", metavar="WHAT|TABLE")
     add(
         "pattern",
-        "shell pattern on names, e.g. 'paper.*', or on the cells of the table; a whole name shows its parameters, too",
+        "shell pattern of names, e.g. 'paper.*', or of the cells of a table; a whole name also shows its parameters",
         nargs="?",
         default="*",
     )
@@ -101,14 +101,14 @@ def reproduce(parser: argparse.ArgumentParser) -> None:
     )
     add = _Adder(parser)
     add("table", "table, see `hypersphere list tables`", nargs="?")
-    about = "a table with its options on each line of a file; what is the same training is trained once"
+    about = "file with a table and its options on each line; a training that several lines share is done once"
     add("--plan", about, type=Path, metavar="FILE")
     add("--cells", "only cells that match, e.g. 'sigmoid0.3.*'", default="*", metavar="PATTERN")
     add("--seeds", "seeds, with commas", "0")
-    add("--steps", "so many steps instead of all; milestones and warm-ups shrink along", type=int)
-    about = "train K cells and seeds at a time in this process, with the results of one at a time"
+    add("--steps", "train for this many steps; milestones and warm-ups shrink in proportion", type=int)
+    about = "train K cells and seeds at a time in this process; each ends as it does alone"
     add("--at-once", about, 1, metavar="K")
-    about = "stop after so many minutes, with as many trainings done as can be; the same command continues"
+    about = "stop after this many minutes, and complete as many trainings as possible; the same command continues"
     add("--within", about, type=float, metavar="MINUTES")
     add("--results", "folder of measured numbers", type=Path, default=Path("results"))
     add("--print", "print the table and run nothing", False, dest="only_print")
@@ -129,8 +129,8 @@ def sweep(parser: argparse.ArgumentParser) -> None:
     parser.epilog = (
         "Commas separate values: every combination is trained. An option that is a list itself (--run.seeds, "
         "--schedule.milestones, ...) is one value, and `|` separates several: --schedule.milestones '10,20|15,25'. "
-        "With a `|` commas belong to the value for every option: --model.widths '32,64|' is one value. The same "
-        "command continues: what is done is not trained again."
+        "In a list with a `|`, commas never separate values: --model.widths '32,64|' is one value. After an "
+        "interruption the same command continues and does not repeat finished runs."
     )
     add_arguments(parser, Config)
     for action in parser._actions:  # texts of several values, which are read once they are split
@@ -143,14 +143,14 @@ def train(parser: argparse.ArgumentParser) -> None:
     add = _Adder(parser)
     about = "recipe, see `hypersphere list recipes`; `custom` starts from the defaults below"
     add("recipe", about, nargs="?")
-    about = "settings from a .json or .toml file, or those of a run folder; options win"
+    about = "settings from a .json or .toml file, or those of a run folder; options override them"
     add("--config", about, metavar="FILE")
     add("--show", "print the settings as JSON and do not train", False)
     add.trust()
     parser.usage = "hypersphere train [RECIPE] [--config FILE] [--GROUP.FIELD VALUE ...] [--show] [--help GROUP]"
     parser.epilog = (
-        "Defaults are those of `custom`; recipes set their own (see --show). The same command continues with an "
-        "interrupted run. Under torchrun the batch is shared by the processes."
+        "Defaults are those of `custom`; recipes set their own (see --show). The same command continues an "
+        "interrupted run. Under torchrun the processes share the batch."
     )
     add_arguments(parser, Config)
 
@@ -170,7 +170,7 @@ class _Adder:
         self._parser.add_argument(name, help=about, **options)
 
     def trust(self) -> None:
-        about = "modules whose code a run folder may name by module:Name; what this command line names is trusted"
+        about = "modules whose code a run folder may use by module:Name, beside those that this command line names"
         self("--trust", about, metavar="MODULE,...")
 
 

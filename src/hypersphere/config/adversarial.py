@@ -27,16 +27,16 @@ class AdversarialConfig:
     train: str | None = option(None, f"attack the training batches: {', '.join(ATTACKS)}; none: natural training")
     mixture: str = option("both", "clean and attacked samples: both (the batch doubles), or replace")
     fraction: float = option(1.0, "share of the samples that are attacked in training")
-    eps: float = option(8.0, "largest change of a pixel of 0..255")
+    eps: float = option(8.0, "largest change of a pixel, whose values are 0 to 255")
     step: float = option(2.0, "change of a pixel in one iteration of bim and pgd")
     iterations: int = option(20, "iterations of bim and pgd")
     losses: tuple[str, ...] = option(
         ("log_odds",),
-        f"what attacks increase: {', '.join(LOSSES)}; the final network is evaluated under each "
-        "(fgsm_accuracy, fgsm_cross_entropy_accuracy), training batches are attacked by the first",
+        f"losses that attacks increase: {', '.join(LOSSES)}; the final network is evaluated under attacks by each of "
+        "them (fgsm_accuracy, fgsm_cross_entropy_accuracy), and training batches are attacked by the first",
     )
     source: str | None = option(
-        None, "transferred attacks: the run that they are made on, a folder or the name of a run beside this one"
+        None, "transferred attacks: the run that they are made on, its folder or its name if it lies beside this run"
     )
 
     def __post_init__(self) -> None:

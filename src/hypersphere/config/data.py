@@ -31,33 +31,33 @@ class DataConfig:
     batch_size: int = option(128, "samples of one step, over all processes together")
     eval_batch_size: int = option(500, "samples of one evaluation batch", material=False)
     per_class: int = option(
-        1, "samples of one class per group in a batch, for losses that compare samples; 1: no groups"
+        1, "a batch has groups of this many samples of one class, for losses that compare samples; 1: no groups"
     )
     normalize: str = option(
         "symmetric",
-        "pixels: symmetric (x-127.5)/128, unit x/255, standard (mean and std of the training set, of ImageNet for "
-        "folders), mean (subtract the mean only)",
+        "how pixels are normalised: symmetric (x-127.5)/128, unit x/255, standard (mean and std of the training set; "
+        "for folders those of ImageNet), mean (subtract the mean only)",
     )
     shrink: int = option(1, "average blocks of N by N pixels into one; N must divide height and width")
     hflip: bool = option(False, "mirror left-right at random")
-    vflip: bool = option(False, "mirror images in memory up-down at random")
-    pad: int = option(0, "pad images in memory by this number of pixels and crop at random")
+    vflip: bool = option(False, "mirror images up-down at random; only images in memory, not streamed ones")
+    pad: int = option(0, "pad images by this number of pixels and crop at random; only images in memory")
     pad_mode: str = option(
         "constant",
         "what images are padded by: constant (black), reflect (the image mirrored), symmetric (the same with its "
         "border repeated, as in the authors' public code)",
     )
     points: int = option(1024, "number of points of a cloud")
-    rotate: bool = option(True, "turn point clouds about the upright axis, and jitter them")
+    rotate: bool = option(True, "rotate point clouds about the upright axis at random, and jitter them")
     validate: bool = option(
         False,
-        "choose settings by: the validation nodes of a graph; every fifth class of an open set (lfw, omniglot), which "
-        "training then does without; no: the test nodes or classes",
+        "evaluate on validation data, by which settings can be chosen: the validation nodes of a graph, or every fifth "
+        "training class of an open set (lfw, omniglot), which training then leaves out; no: evaluate on the test data",
     )
     imbalance: str | None = option(None, "class-imbalance variant: single, multiple, digit0 (thesis 5.5.1)")
-    image_size: int = option(224, "window cut from the images of a folder")
+    image_size: int = option(224, "folder: side of the square that is cut from an image, in pixels")
     resize: int = option(
-        256, "size to which streamed images of a folder are resized first; those in memory are scaled to image_size"
+        256, "folder: size to which streamed images are resized before; those in memory are scaled to image_size"
     )
     split: str = option(
         "image",
@@ -66,7 +66,7 @@ class DataConfig:
     held_out: float = option(0.2, "folder: share of the images of a class, or of the classes, that is held out")
     split_seed: int = option(0, "folder: seed of the split")
     table: str | None = option(None, "folder: CSV file with the columns path,label and, optionally, split")
-    unreadable: str = option("skip", "folder: skip files that cannot be read, or refuse to train")
+    unreadable: str = option("skip", "folder: what happens to files that cannot be read: skip them, or refuse to train")
     resident: float = option(
         2.0, "folder: largest size in GiB at which all images are kept on the device", material=False
     )

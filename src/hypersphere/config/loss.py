@@ -41,8 +41,8 @@ class LossConfig:
     learnable_k: bool = option(False, "learn k, one for each class")
     annealing: str | None = option(
         None,
-        "the margin's annealing: a preset, sphereface, l_softmax_cifar10, ..., or values, minimum=1;gamma=0.12 (base, "
-        "gamma, power, minimum; the others as in sphereface)",
+        "how the margin is annealed: a preset (sphereface, l_softmax_cifar10, ...), or values of base, gamma, power "
+        "and minimum, e.g. minimum=1;gamma=0.12 (the others as in sphereface)",
     )
     label_smoothing: float = option(0.0, "label smoothing (the authors' SphereNet code has 0.01)")
     bias: bool = option(False, "add a learned bias per class to the logits of a softmax or margin head")
@@ -53,7 +53,7 @@ class LossConfig:
     contrastive: float = option(
         0.0, "weight of the contrastive loss that is added to the head; needs --data.per-class above 1"
     )
-    contrastive_margin: float = option(1.0, "distance of unit features from which two classes no longer repel")
+    contrastive_margin: float = option(1.0, "distance of unit features beyond which two classes no longer repel")
     extra: dict[str, Any] = field(
         default_factory=dict, metadata=about("further options of the head, name=value;name=value")
     )

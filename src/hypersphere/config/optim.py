@@ -40,14 +40,14 @@ class OptimConfig:
     beta2: float = option(0.999, lambda: f"decay of the second moment of {_with('betas')}")
     eps: float = option(1e-8, lambda: f"ε in the denominator of {_with('eps')}")
     weight_decay: float = option(0.0, "weight decay of the parameters that optim.decay chooses")
-    decay: str = option("weights", "weights: not on directions, k, rho, biases, norms; all: on every parameter")
+    decay: str = option("weights", "what decays: weights (no directions, k, rho, biases, norms), or all parameters")
     undecayed: tuple[str, ...] = option((), "names of further parameters that do not decay, * for any part of a name")
     adam_lr: float = option(
         1e-3,
-        lambda: f"learning rate of AdamW for the rest under {', '.join(of_matrices())}",
+        lambda: f"learning rate of AdamW for the parameters that {', '.join(of_matrices())} leave to it",
     )
     orthogonal_lr: float | None = option(
-        None, "learning rate of R alone, for every orthogonal.method; none: 0.02 for gradient, lr for the others"
+        None, "learning rate of R; none: 0.02 under orthogonal.method gradient, lr under every other method"
     )
     clip: float | None = option(None, "clip the norm of the whole gradient at this value; none: no clipping")
     projection_every: int = option(

@@ -22,23 +22,27 @@ class OrthogonalConfig:
         1
     """
 
-    method: str | None = option(None, lambda: f"{', '.join(MAPS)}, or an address module:function; none: no R")
+    method: str | None = option(
+        None, lambda: f"how R is made: {', '.join(MAPS)}, or an address module:function; none: train without R"
+    )
     blocks: int = option(1, "number of diagonal blocks of R")
     share_blocks: bool = option(False, "use one matrix for all blocks")
     normalize: bool = option(False, "scale every fixed neuron to length 1")
-    refine: str | None = option(None, "minimise the energy of the fixed neurons first: full, half")
-    refine_steps: int = option(1000, "largest number of steps of it")
-    refine_lr: float | None = option(None, "rate, for plain gradient descent; none: quasi-Newton steps to a minimum")
+    refine: str | None = option(None, "minimise this energy of the fixed neurons before training: full, half")
+    refine_steps: int = option(1000, "largest number of steps of this minimisation")
+    refine_lr: float | None = option(
+        None, "minimise by plain gradient descent with this learning rate; none: by quasi-Newton steps to a minimum"
+    )
     init: str = option(
         "random", "how R starts: random, unit (for SGD without decay), identity (fine-tuning), literal (N(0, 1))"
     )
     neurons: str = option(
-        "draw", "fixed neurons: draw (He's Gaussian, or that of mean and std), keep (what model.init drew)"
+        "draw", "fixed neurons: draw them (He's Gaussian, or one of mean and std), or keep those that model.init drew"
     )
     learn_v: bool = option(False, "train the neurons v as well as R")
-    beta: float = option(1.0, "weight of the relaxed penalty")
+    beta: float = option(1.0, "weight of the orthogonality penalty under orthogonal.method relaxed")
     mean: float = option(
-        0.0, "mean of the Gaussian that the neurons are drawn from; not 0: a high energy (thesis Table 7.2)"
+        0.0, "mean of the Gaussian that the neurons are drawn from; other than 0 it raises the energy (Table 7.2)"
     )
     std: float | None = option(None, "standard deviation of that Gaussian; none: He's √(2/d)")
     learn_r: bool = option(True, "train R; no: the neurons stay as drawn and only the rest of the network learns")
