@@ -13,7 +13,7 @@ from .thesis4 import MIRRORED, attacked, decoupled
 from .thesis5 import REGULARIZERS, imbalance, powers
 
 TABLES = Tables()
-PICTURE = "No settings are printed: here the network of Figure 2.2 and Adam, 20 epochs."
+PICTURE = "No settings are printed: the recipe trains the network of Figure 2.2 with Adam for 20 epochs."
 # Table A.1: network → the loss, whether biases and the last ReLU are kept
 _STEPS = {
     "A": ("softmax", True, True),
@@ -63,7 +63,7 @@ def figureA_1(relu: bool) -> Config:
     "thesis.figureA.2",
     "Lengths of class vectors by number of samples (Figure A.2: a picture, no numbers)",
     "error",
-    f"{PICTURE} The half of MNIST; the other is of CASIA-WebFace.",
+    f"{PICTURE} It makes the half of the figure that shows MNIST; the other half shows CASIA-WebFace.",
 )
 @column(("mnist",))
 def figureA_2(dataset: str) -> Config:
@@ -75,7 +75,7 @@ def figureA_2(dataset: str) -> Config:
     "thesis.figureA.3",
     "Biases of the classes (Figure A.3: a picture, no numbers)",
     "error",
-    f"{PICTURE} Of MNIST; the figure shows those of CASIA-WebFace (A.3).",
+    f"{PICTURE} The biases are those of MNIST; the figure shows those of CASIA-WebFace (A.3).",
 )
 @column(("mnist",))
 def figureA_3(dataset: str) -> Config:
@@ -112,7 +112,7 @@ def figureA_4(bias: bool) -> Config:
     "thesis.tableA.1",
     "Removing the last ReLU, biases and lengths, then A-Softmax: LFW accuracy, angular Fisher score",
     "accuracy",
-    f"{CASIA}{LFW}. On which images the score is taken is not printed: here on those of LFW's pairs.",
+    f"{CASIA}{LFW}. The text does not say on which images the score is measured: here on those of LFW's pairs.",
 )
 @measured("""
     row  lfw=accuracy  fisher=fisher
@@ -185,7 +185,7 @@ def figureC_3(operator: str) -> Config:
     "SphereNet with MHE, CNN-9",
     "error",
     "Weights are projected every 100 steps (4.4.1), so directions do not decay. D.5 trains SphereNets like the CNN-9 "
-    "of D.1, which names a decay and no projection.",
+    "of D.1, which has weight decay and no projection.",
 )
 @grid("""
     row          cifar10  cifar100
@@ -230,8 +230,8 @@ def tableD_8(kind: str, dataset: str) -> Config:
     "mean ‖r‖/‖x‖ in %",
     "C.3 plots the ℓ₂ and the ℓ∞ norm of each of 10,000 changes. Here DeepFool keeps the ℓ₂ norm small; the cell is "
     "the mean of ‖r‖₂/‖x‖₂ over the images that it changes. The result also has deepfool_l2 and deepfool_linf, the "
-    "means of both norms of the same changes, in units of the inputs (x − 127.5)/128. hs.plots.perturbation_sizes "
-    "draws the norms of all images, which are l2 and linf of what hs.attacks.robust_accuracy returns. "
+    "means of both norms of the same changes, in units of the inputs (x − 127.5)/128. hs.attacks.robust_accuracy "
+    "returns the norms of all images as l2 and linf, and hs.plots.perturbation_sizes draws them. "
     f"{MIRRORED}",
 )
 @column(("baseline", "sphere", "ball", "tanh"), "deepfool_size")
@@ -280,9 +280,9 @@ TABLES += (
             *column(GANS, "inception_score")(gan).cells,
             Cell("real", partial(gan, "sn"), 11.24, measure="real_inception_score", run="sn"),
         ),
-        "The published score is Inception-v3's: --evaluation.inception FILE.onnx names it as ONNX ("
-        "pixels x/127.5 - 1 in, logits out), here or under --data.root. Without it, networks are trained and not "
-        "scored; open.cifar10_gan scores them with a CIFAR-10 classifier, whose numbers compare with each other only.",
+        "The published score is Inception-v3's. --evaluation.inception FILE.onnx names this network as an ONNX file "
+        "(pixels x/127.5 - 1 in, logits out), here or under --data.root. Without it, networks are trained and not "
+        "scored. open.cifar10_gan scores them with a CIFAR-10 classifier; its scores compare only with each other.",
     ),
     Table(
         "thesis.tableD.7",

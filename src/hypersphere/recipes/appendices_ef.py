@@ -11,10 +11,10 @@ from .thesis6 import KINDS, LEARNED, network, projected
 from .thesis7 import DESCENT, RUNS, START, cnn, opt
 
 TABLES = Tables()
-FIXED = "In `fixed` the scales and shifts of BatchNorm are learned beside the classifier, which F.5.2 trains alone."
+FIXED = "F.5.2 trains only the classifier in `fixed`; here the scales and shifts of BatchNorm are learned as well."
 HALF_SPACE = (
-    "E.2.3 plots the half-space energy with s = 1 (equation E.2), summed over the hidden layers; the log has that of "
-    "full space with s = 2, a mean over the pairs of each layer. The printed measure of a run is the sum of "
+    "E.2.3 plots the half-space energy with s = 1 (equation E.2), summed over the hidden layers; the log has the "
+    "full-space energy with s = 2, a mean over the pairs of each layer. The printed measure of a run is the sum of "
     "layer.energy over hs.energy(hs.load(RUN), s=1, half_space=True, skip='*classifier*'). The command `hypersphere "
     "energy CHECKPOINT --s 1 --half-space` prints the layers of a checkpoint; --run.keep keeps more than the last "
     "two."
@@ -26,7 +26,7 @@ HALF_SPACE = (
     "Time of training with CoMHE, CNN-9 on CIFAR-100",
     "seconds for 100 steps",
     "The device of the published times is not named: compare the ratios to the baseline. Ours is the median over spans "
-    f"of 100 steps, so that what is compiled in the first one does not count. {LEARNED}",
+    f"of 100 steps, so that compilation in the first span does not count. {LEARNED}",
 )
 @column(
     """
@@ -49,10 +49,9 @@ def tableE_5(kind: str) -> Config:
     "thesis.tableE.6",
     "Graph convolutional networks",
     "accuracy",
-    "E.10 prints neither s nor weight nor projections: here s = 2, the weight 1, and five projections to 30 "
-    f"dimensions, random ones drawn at every step. "
-    "The angle-preserving one is drawn once in the 200 steps, where 6.4.1 draws it every certain number of iterations, "
-    f"and moves as in Table 6.1. {NOT_STOPPED}",
+    "E.10 prints neither s nor weight nor projections: here s is 2, the weight is 1, and rp-comhe has five projections "
+    "to 30 dimensions, drawn at every step. The projection of ap-comhe is drawn once for the 200 steps, where 6.4.1 "
+    f"draws it again after a number of iterations that it does not name, and moves as in Table 6.1. {NOT_STOPPED}",
 )
 @grid("""
     row       citeseer  cora  pubmed
@@ -79,10 +78,10 @@ def tableE_6(kind: str, graph: str) -> Config:
     "Projections that are learned from data, shared or independent, CNN-9 on CIFAR-100 (the text of sec. E.8)",
     "error",
     "Number and dimension of the learned projections are not printed: here 20 of 30 dimensions, those of Table E.4. "
-    "They descend the penalty with the network's first rate throughout, without its momentum. All layers of equal "
+    "They descend the penalty with the network's initial rate throughout, without momentum. All layers of equal "
     "dimension share projections (6.3.6), also the last of Conv1.x and the first of Conv2.x, which E.8 keeps apart. "
-    "`shared` has 30 projections to 20 dimensions, as E.8 says, and 24.6; Table 6.2 prints 25.32 for 20 dimensions, "
-    "and 24.60 for 20 projections to 30: the two may have been confused.",
+    "`shared` has 30 projections to 20 dimensions and the error 24.6, as E.8 says. Table 6.2 prints 25.32 for 20 "
+    "dimensions and 24.60 for 20 projections to 30 dimensions: E.8 may have confused the two rows.",
 )
 @column({"learned": 26.5, "shared": 24.6, "independent": 26.05})
 def sectionE_8(kind: str) -> Config:
@@ -152,7 +151,7 @@ TABLES += (
             Cell(f"every{every or '-never'}", partial(projected, "rp-comhe", count=20, refresh=every), value)
             for every, value in ((1, 24.6), (200, 24.84), (1000, 24.62), (None, 26.09))
         ),
-        "Layers with no more dimensions than a projection keep the half-space energy itself.",
+        "Layers with no more dimensions than a projection keep the half-space energy, without projection.",
     ),
     _strategies("E.2", "CNN-9 on CIFAR-100", "cifar100", "cnn9"),
     _strategies("E.3", "CNN-3 on CIFAR-100", "cifar100", "cnn3"),

@@ -30,7 +30,7 @@ CASIA = (
 )
 OTHERS = (
     "The thesis does not print the weights and margins of contrastive, triplet and center loss: the recipes use those "
-    "of the original papers, and batches with four faces of a person for the first two."
+    "of the original papers. Contrastive and triplet loss get batches with four faces of a person."
 )
 PLUS = f"{CASIA}{LFW}; {MEGAFACE}. SphereFace+ starts from the trained SphereFace of the same m: train that first."
 # column → the measurement it prints

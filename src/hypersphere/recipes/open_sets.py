@@ -114,14 +114,14 @@ TABLES = (
         "Verification of people that training never saw, LFW View 1",
         "accuracy",
         _compared(lfw, per_class=2),  # half of the people have one image
-        "Accuracy on the DevTest pairs, the threshold of each of ten folds chosen on the other nine.",
+        "Accuracy on the DevTest pairs. The threshold of each of ten folds is chosen on the other nine.",
     ),
     Table(
         "open.omniglot",
         "Verification of characters that training never saw, Omniglot",
         "accuracy",
         _compared(omniglot, per_class=4),
-        "Accuracy with the threshold of each of ten folds chosen on the other nine; the folds share no character.",
+        "The threshold of each of ten folds is chosen on the other nine; the folds share no character.",
     ),
     Table(
         "open.omniglot_few_shot",
@@ -149,6 +149,7 @@ TABLES = (
             *(Cell(name, partial(scored_gan, name), None, measure="classifier_score") for name in GANS),
             Cell("real", partial(scored_gan, "sn"), None, measure="real_classifier_score", run="sn"),
         ),
-        "exp E KL(p(y|x) ‖ p(y)), at most 10. Train paper.table1.original.softmax in the same --run.folder first.",
+        "The score is exp E KL(p(y|x) ‖ p(y)), at most 10. Train its classifier, paper.table1.original.softmax, in the "
+        "same --run.folder first.",
     ),
 )

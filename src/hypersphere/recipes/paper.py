@@ -12,18 +12,18 @@ from .table import Cell, Tables, cells, column, grid, measured
 
 TABLES = Tables()
 MARGINS = (
-    "The λ of a-softmax and ga-softmax follows SphereFace's schedule, which ends at 5, because the paper prints none. "
-    "With it the linear g has an effective margin of 1.5 at m = 4."
+    "The paper prints no schedule for the λ of a-softmax and ga-softmax: here it follows SphereFace's, which ends at "
+    "5. With it the linear g has an effective margin of 1.5 at m = 4."
 )
 PROJECTED = (
     "SphereNets project their weights (thesis 4.4.1). The constraint ‖WᵀW − I‖² of sec. 2.4, whose weight is not "
-    "printed, is used in figure3b and figure5 only. Sec. 2.4 stops weight decay: here directions do not decay, but "
-    "plain classifiers and shortcuts do."
+    "printed, is used in figure3b and figure5 only. Sec. 2.4 switches weight decay off: here directions do not decay, "
+    "but plain classifiers and shortcuts do."
 )
 SPHERENETS = f"{PROJECTED} Pixels are scaled to ±1, as in the released code."
-MIRRORED = "Sec. 4.1 mirrors images left-right, which is done here; 4.2 says that it does not."
+MIRRORED = "Images are mirrored left-right, as sec. 4.1 says; 4.2 says that its images are not."
 UPRIGHT = (
-    "Sec. 4.5 also flips images up-down; here they are flipped left-right alone, as in the settings that 4.1 follows."
+    "Sec. 4.5 also flips images up-down; here they are only flipped left-right, as in the settings that 4.1 follows."
 )
 # the losses of Table 1, by the name of their column
 LOSSES: dict[str, dict[str, Any]] = {
@@ -207,7 +207,7 @@ def figure5(batch: int, norm: str) -> Config:
     "paper.figure6",
     "ResNet-18 and SphereResNet-18 over iterations on ImageNet (paper Figure 6: curves, no numbers)",
     "error",
-    f"{IMAGENET}; the log has top-1 over iterations, top-5 is measured at the end. {PROJECTED} "
+    f"{IMAGENET}. The log has top-1 over iterations; top-5 is measured at the end. {PROJECTED} "
     "Pixels have mean 0 and deviation 1 in each channel.",
 )
 @measured("""
@@ -231,7 +231,7 @@ def figure6(network: str) -> Config:
     "paper.figure4",
     "Learnable SphereNet whose k are drawn (paper Figure 4: histogram; accuracy from sec. 4.3)",
     "accuracy",
-    "The same training as paper.section4.3; hs.plots.learned_k draws the histogram of the trained network. "
+    "The training is that of paper.section4.3; hs.plots.learned_k draws the histogram of the trained network. "
     f"{SPHERENETS}",
 )
 @column({"learnable": 91.64})
@@ -239,7 +239,7 @@ def figure6(network: str) -> Config:
     "paper.section4.3",
     "Learnable sigmoid SphereConv, k for each filter, cosine W-Softmax (paper sec. 4.3)",
     "accuracy",
-    f"The best sigmoid SphereConv, which the text compares with, has 91.22 there and 91.28 in Table 1. {SPHERENETS}",
+    f"The text compares with the best sigmoid SphereConv, to which it gives 91.22; Table 1 has 91.28. {SPHERENETS}",
 )
 @column({"sigmoid0.3": 91.22, "learnable": 91.64})
 def learnable(conv: str) -> Config:

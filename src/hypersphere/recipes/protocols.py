@@ -17,7 +17,7 @@ from ..config import (
     ScheduleConfig,
 )
 
-CLIPPED = "The gradient's norm is clipped at 1, without which networks without normalisation diverge."
+CLIPPED = "The gradient's norm is clipped at 1, because networks without normalisation diverge otherwise."
 IMAGENET = "It needs imagenet/train and imagenet/val under --data.root"
 NOT_STOPPED = (
     "Kipf and Welling's code, which the text follows, ends a training early when the validation loss rises above its "
@@ -25,8 +25,8 @@ NOT_STOPPED = (
 )
 CLOUDS = (
     'E.1 and F.3 decay the rate "every 200k iterations", more than a training has. The repositories that they follow '
-    "decay it every 200k clouds, and so do the recipes. The momentum of BatchNorm is 0.1 throughout; there it starts "
-    "at 0.5 and is halved every 200k clouds."
+    "decay it every 200k clouds, and so do the recipes. The momentum of BatchNorm is 0.1 throughout; in those "
+    "repositories it starts at 0.5 and is halved every 200k clouds."
 )
 # GANs of D.7: what is not the standard objective (D.12) and one update each
 _OBJECTIVES: dict[str, dict[str, Any]] = {

@@ -59,7 +59,7 @@ def _with_settings(one: dict[str, Any], settings: Mapping[str, Any], path: Path)
     name = one.get("settings", {})
     found = settings.get(name) if isinstance(name, str) else name
     if not isinstance(found, dict):
-        raise ValueError(f"{path} lacks the settings {name!r}: restore the file from where it came")
+        raise ValueError(f"{path} lacks the settings {name!r}: restore the file from its source")
     return {**one, "settings": found} if "settings" in one else one
 
 

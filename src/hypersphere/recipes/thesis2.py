@@ -13,8 +13,8 @@ from .table import Cell, Table, Tables, column
 TABLES = Tables()
 # λ of the authors' released code: of MNIST, CIFAR-10 and CIFAR-10+; CIFAR-100 takes the last
 LAMBDA = (
-    "2.2.7 anneals λ where training has difficulties; here every m has the schedule of the authors' code, which is of "
-    "m = 4 on MNIST, and that of CIFAR-10+ on CIFAR-100. "
+    "2.2.7 anneals λ where training has difficulties. Here every m has a schedule of the authors' code: on MNIST the "
+    "one for m = 4, and on CIFAR-100 that of CIFAR-10+. "
     "The hinge loss is the sum of max(0, 1 − t·z) over the classes, on a classifier with biases."
 )
 ANNEALING = {"mnist": "l_softmax_mnist", "cifar10": "l_softmax_cifar10", "cifar10+": "l_softmax_cifar10+"}
@@ -37,7 +37,7 @@ def l_softmax(dataset: str, margin: int) -> Config:
     "2-D features on MNIST by margin (Figure 2.2: pictures, no numbers)",
     "error",
     "The gradient's norm is clipped at 1: nothing normalises the two features, and at the rate 0.1 of 2.2.7 training "
-    "diverges within 15 steps without it.",
+    "diverges within 15 steps without clipping.",
 )
 @column(("softmax=1", "m2=2", "m3=3", "m4=4"))
 def figure2_2(margin: int) -> Config:
@@ -52,7 +52,8 @@ def figure2_2(margin: int) -> Config:
     "thesis.figure2.7",
     "2-D features: softmax, normalised class vectors (m1), A-Softmax (Figure 2.7: pictures, no numbers)",
     "error",
-    "Of MNIST; the figure shows two people of CASIA-WebFace (2.3.1). No settings are printed: here Adam, 20 epochs.",
+    "The features are of MNIST; the figure shows two people of CASIA-WebFace (2.3.1). No settings are printed: here "
+    "Adam, 20 epochs.",
 )
 @column(("softmax", "m1", "m4"))
 def figure2_7(loss: str, dim: int = 2) -> Config:
@@ -75,8 +76,8 @@ def figure2_7(loss: str, dim: int = 2) -> Config:
     "L-Softmax on CASIA-WebFace, LFW",
     "accuracy",
     f"{CASIA}{LFW}. The documents compress the features by PCA to a dimension that is not printed; here they are "
-    "whole. They subtract the mean (2.2.7); here it is 127.5 of every pixel, divided by 128 (2.3.6). Weight and margin "
-    "of the contrastive loss are not printed: 0.05 of DeepID2, and 1 on unit features.",
+    "not compressed. The documents subtract the mean (2.2.7); here pixels are (x − 127.5)/128 (2.3.6). Weight and "
+    "margin of the contrastive loss are not printed: here 0.05 as in DeepID2, and 1 on unit features.",
 )
 @column({"softmax": 96.53, "contrastive": 97.31, "m2": 97.81, "m3": 98.27, "m4": 98.71})
 def table2_5(loss: str) -> Config:
@@ -106,7 +107,8 @@ def _margins(dataset: str, values: tuple[float, ...], prefix: str = "") -> tuple
     "thesis.figure2.10",
     "3-D features on the sphere by margin (Figure 2.10: pictures, no numbers)",
     "error",
-    "Of MNIST; the figure shows six people of CASIA-WebFace (2.3.6). No settings are printed: here Adam, 20 epochs.",
+    "The features are of MNIST; the figure shows six people of CASIA-WebFace (2.3.6). No settings are printed: here "
+    "Adam, 20 epochs.",
 )
 @column(("m1", "m2", "m3", "m4"))
 def figure2_10(loss: str) -> Config:
@@ -145,7 +147,7 @@ TABLES += (
             m3       m3          64  99.25  94.4
             m4       m4          64  99.42  95.0
         """),
-        f"{CASIA}{LFW}; {YTF} A video is the mean of its frames' features.",
+        f"{CASIA}{LFW}; {YTF} The feature of a video is the mean over its frames.",
     ),
     Table(
         "thesis.table2.9",

@@ -12,15 +12,18 @@ from .protocols import IMAGENET, adam, edit, imagenet40, spherical, with_top5
 from .table import Cell, Table, Tables, column, grid
 
 TABLES = Tables()
-CELLS = "Cells are operator.training.attack; attacks increase the cross-entropy (C.1.2), or the log-odds (.log-odds)."
+CELLS = (
+    "Cells are named operator.training.attack. Attacks increase the cross-entropy (C.1.2), or the "
+    "log-odds where the name ends in .log-odds."
+)
 MIRRORED = (
-    "C.1.1 takes over the augmentation of [12], whose full form also flips images up-down (3.4.5); here they are "
-    "flipped left-right alone. The rate falls at 34k and 54k of 64k steps, where the text says that the error "
-    "plateaus. Not printed are the weight 1e-5 of orthogonality, projections every 100 steps, ε = 1e-3 of BatchNorm "
-    "and a decay of 5e-4 of the baseline, and of classifiers and plain shortcuts: those of the released code. ρ is one "
-    "for each layer. The authors' public code of this chapter (https://github.com/wy1iu/DCNets, ResNet-32) has ρ for "
-    "each filter, divides the rate at 20k, 30k and 37.5k of 42.5k steps, continues images by their mirror image before "
-    "it crops them, and has the loss of released.mhe."
+    "C.1.1 takes over the augmentation of [12], whose full form also flips images up-down (3.4.5); here they are only "
+    "flipped left-right. The rate falls at 34k and 54k of 64k steps; the text says that it falls when the error "
+    "plateaus. These settings are not printed and follow the released code: the weight 1e-5 of orthogonality, "
+    "projections every 100 steps, ε = 1e-3 of BatchNorm, and a decay of 5e-4 of the baseline, of classifiers and of "
+    "plain shortcuts. Each layer has one ρ. The authors' public code of this chapter "
+    "(https://github.com/wy1iu/DCNets, ResNet-32) has a ρ for each filter, divides the rate at 20k, 30k and 37.5k of "
+    "42.5k steps, pads images by their mirror image before it crops them, and has the loss of released.mhe."
 )
 CROPPED = (
     "CIFAR-10 is cropped like the other sets of the chapter; [12] crops only what it calls CIFAR-10+ (--data.pad 0)."
@@ -79,7 +82,7 @@ def table4_3(magnitude: str | None, how: str) -> Config:
     "thesis.table4.5",
     "DCNet-32 with the weight-normalised softmax",
     "error",
-    f"The other rows are others' publications. {CROPPED} {MIRRORED}",
+    f"The other rows of the table are results of other publications. {CROPPED} {MIRRORED}",
 )
 @grid("""
     row                   cifar10=cifar10+  cifar100
@@ -199,8 +202,7 @@ def table4_2(magnitude: str | None, angular: str = "cosine") -> Config:
     "thesis.figure4.4",
     "ResNet-32 over iterations on CIFAR-100 (Figure 4.4: curves; the final numbers are those of Table 4.4)",
     "error",
-    "The recipe uses the cosine, because the text names no g; nor does it say which operators the figure shows. "
-    f"{MIRRORED}",
+    f"The text names neither g nor the operators that the figure shows; the recipe uses the cosine. {MIRRORED}",
 )
 @column({"baseline=None": 26.69})
 @column({"sphere": 21.44, "ball": 21.12, "tanh": 21.17, "linear": 22.17, "segment": 20.91, "log": 21.08, "mix": 21.28})
@@ -225,9 +227,10 @@ TABLES += (
                 ("weighted-gradients", {"aid": "gradients"}, 21.45),
             )
         ),
-        "The text names neither network nor g: 21.17 is ResNet-32 with the cosine in Table 4.4. Weights of weighted "
-        "operators, whose lengths count, decay like the baseline's. Adam's steps do not change with the scale of a "
-        "gradient, so weighted gradients are others only as far as the lengths of the weights change. "
+        "The text names neither network nor g; in Table 4.4 the error 21.17 is that of ResNet-32 with the cosine. "
+        "Weights of weighted operators, whose lengths count, decay like the baseline's. Adam's steps do not depend on "
+        "the scale of a gradient, so weighted gradients have an effect only as far as the lengths of the weights "
+        "change. "
         f"{MIRRORED}",
     ),
     Table(
@@ -268,7 +271,7 @@ TABLES += (
         ),
         f"{CELLS} `source` is the network that the attacks are made on: give it a seed that "
         f"no other cell has, e.g. --cells source --seeds 100. Accuracies without attack and under attacks on the "
-        f"network itself are those of Table 4.7, and count there. "
+        f"network itself are cells of Table 4.7. "
         f"{CROPPED} {UNBIASED} {MIRRORED}",
     ),
 )

@@ -24,7 +24,7 @@ REGULARIZERS: dict[str, Callable[..., Config]] = {
     "half-a-mhe": lambda config, s=2.0: mhe(config, True, s, angular=True),
 }
 ORTHOGONAL = (
-    "`orthogonal` is the sum of cosines of 5.3.7; --regularizer.extra of=cosines_squared is that of [27] itself."
+    "`orthogonal` is the sum of cosines of 5.3.7; --regularizer.extra of=cosines_squared is the regularizer of [27]."
 )
 SAME = (
     "MHE with s = 2 on the CNN-9 of Table D.1 and CIFAR-100 is one training with three printed numbers: 27.15 in "
@@ -142,7 +142,7 @@ def imbalance(dataset: str, kind: str, how: str) -> Config:
     "thesis.table5.10",
     "SphereFace+ against other losses, LFW and MegaFace",
     "accuracy",
-    f"{CASIA}{LFW}; {MEGAFACE}. {OTHERS} CosineFace is the one without feature normalisation "
+    f"{CASIA}{LFW}; {MEGAFACE}. {OTHERS} CosineFace is the variant without feature normalisation "
     "(D.1), whose target is ‖x‖(cos θ − m); its m is not printed: here 0.35.",
 )
 @measured("""
@@ -185,7 +185,7 @@ def figure5_3(kind: str, weight: float) -> Config:
     "accuracy",
     "Network, rate, batches and length of training are not printed: here the CNN of C.4, D.1's rate and batches on "
     "CIFAR, and 9,360 steps (22 epochs). The gradient's norm is clipped at 1: two of ten neurons in two dimensions can "
-    "start so close that the gradient of their energy throws the weights away.",
+    "start so close that the gradient of their energy makes the weights huge.",
 )
 @column({"baseline": 88.5, "mhe": 98.0})
 def figure5_4(kind: str) -> Config:

@@ -14,13 +14,13 @@ from .thesis5 import COSINES, ORTHOGONAL
 TABLES = Tables()
 Kind = Callable[[Config], Config]
 LEARNED = (
-    "How far a step moves a learned projection (6.3.4, 6.3.5) and how often projections are drawn again is not "
-    "printed: here η = 1, and 1000 steps (Table E.4: 24.62 so, 24.60 at every step). Angle-preserving projections "
-    "move as if their entries were N(0, 1), and no further than to where the tangent of L_P reaches 0. Adversarial "
-    "ones have entries N(0, 1/30) and ascend the mean of the energy over pairs. Layers with no more dimensions than a "
-    "projection keep the half-space energy itself. The authors' public code (https://github.com/rmlin/CoMHE) draws "
-    "projections anew at every step, moves learned ones by the network's rate, and differs from E.1 in more: see "
-    "released.comhe."
+    "The step size η of a learned projection (6.3.4, 6.3.5) and the interval after which projections are drawn again "
+    "are not printed: here η = 1, and 1000 steps (Table E.4 prints 24.62 for this interval, 24.60 for every step). "
+    "Angle-preserving projections move as if their entries were N(0, 1), and no further than to where the tangent of "
+    "L_P reaches 0. Adversarial ones have entries N(0, 1/30) and ascend the mean of the energy over pairs. Layers with "
+    "no more dimensions than a projection keep the half-space energy, without projection. The authors' public code "
+    "(https://github.com/rmlin/CoMHE) draws projections anew at every step, moves learned ones by the network's rate, "
+    "and has further differences from E.1: see released.comhe."
 )
 SRIP = "The weight of SRIP is not printed: here 1e-5."
 
@@ -100,7 +100,7 @@ def projected(kind: str, **settings: Any) -> Config:
     "thesis.table6.2",
     "Dimension of the projection, CNN-9 on CIFAR-100 (random: 20 projections)",
     "error",
-    f"{LEARNED} The first convolution has 27, so it is projected to 10 and 20 dimensions alone.",
+    f"{LEARNED} The first convolution has 27 dimensions, so it is only projected to 10 and 20.",
 )
 @grid("""
     row             dim10=10  dim20=20  dim30=30  dim40=40  dim80=80
@@ -117,7 +117,7 @@ def table6_2(kind: str, dim: int) -> Config:
     "thesis.table6.4",
     "Width 16t/32t/64t of CNN-9 on CIFAR-100",
     "error",
-    "baseline.t4 is printed with 28.03 in Table 6.1, and baseline.t16 with 25.45 in Table 5.2. " + LEARNED,
+    "Table 6.1 prints 28.03 for baseline.t4, and Table 5.2 prints 25.45 for baseline.t16. " + LEARNED,
 )
 @grid("""
     row        t1=1   t2=2   t4=4   t8=8  t16=16  t20=20
@@ -136,7 +136,7 @@ def table6_4(kind: str, t: int) -> Config:
     "thesis.table6.5",
     "Depth on CIFAR-100 (none: not converged)",
     "error",
-    f"baseline.cnn9 is printed with 28.03 in Table 6.1. {LEARNED}",
+    f"Table 6.1 prints 28.03 for baseline.cnn9. {LEARNED}",
 )
 @grid("""
     row        cnn6   cnn9  cnn15
@@ -156,7 +156,7 @@ def table6_5(kind: str, name: str) -> Config:
     "ResNet-32 on CIFAR-10 and CIFAR-100",
     "error",
     'Section 6.6.1 takes "the same experimental setting in [85]"; the recipe follows E.1, with the schedule of D.1. '
-    f"The rows of others' publications are no cells. {ORTHOGONAL} {SRIP} {LEARNED}",
+    f"Rows with results of other publications are no cells. {ORTHOGONAL} {SRIP} {LEARNED}",
 )
 @grid("""
     row         cifar10  cifar100
@@ -194,8 +194,8 @@ def table6_7(kind: str, name: str) -> Config:
     "thesis.table6.8",
     "Point clouds of ModelNet40",
     "accuracy",
-    f"{CLOUDS} Clouds are turned about the upright axis and jittered; the repository of PointNet++ also tilts, scales "
-    f"and shifts them. The energy is also that of the layers of T-Nets, which E.1 does not name. {LEARNED}",
+    f"{CLOUDS} Clouds are rotated about the upright axis and jittered; the repository of PointNet++ also tilts, scales "
+    f"and shifts them. The regularized layers include those of T-Nets, which E.1 does not name. {LEARNED}",
 )
 @grid("""
     row       pointnet  pointnet_tnet  pointnet2

@@ -37,15 +37,16 @@ TABLES = Tables(RUNS)
 _MEANS = {mean: float(mean) for mean in ("0", "1e-3", "1e-2", "2e-2", "3e-2", "5e-2")}
 _REFINED = {"original": None, "mhe": "full", "hs-mhe": "half"}
 START = (
-    "F.3 draws what R is made of from N(0, 1). With it the R of `cp` is near -I, and that of `or` and `upt` near no "
-    "orthogonal matrix: these start as random rotations here, and from N(0, 1) with --orthogonal.init literal."
+    "F.3 draws the matrix from which R is computed from N(0, 1). With this the R of `cp` is near -I, and the R of `or` "
+    "and `upt` is near no orthogonal matrix. Here the three start as random rotations; --orthogonal.init literal draws "
+    "N(0, 1)."
 )
-RELAXED = "β of `or` is not printed: here 1, on the sum over the layers."
-DESCENT = "R of `ogd` has the rate 0.02 of the authors' code, where F.3 has 0.1 for all parameters."
+RELAXED = "The β of `or` is not printed: here it is 1, and the penalty is summed over the layers."
+DESCENT = "R of `ogd` has the rate 0.02 of the authors' code; F.3 has 0.1 for all parameters."
 RATES = f"{DESCENT} {RELAXED}"
 ANEW = (
-    "F.3 turns the original neurons, which the repository of PointNet draws as Xavier says. Those of OPT are drawn "
-    "from N(0, 2/d) here, so they are not the baseline's; with --orthogonal.neurons keep they are."
+    "F.3 rotates the original neurons, for which the repository of PointNet uses Xavier's initialisation. Here the "
+    "neurons of OPT are drawn from N(0, 2/d); --orthogonal.neurons keep uses the baseline's neurons."
 )
 METHODS = {
     "gs": "gram_schmidt",
@@ -92,7 +93,7 @@ def opt(config: Config, method: str, **settings: Any) -> Config:
     "thesis.figure7.3",
     "Energy and error during training, CNN-6 on CIFAR-100 (Figures 7.3, F.2: curves; errors of Table 7.4)",
     "error",
-    "F.7 plots the energy of each layer with s = 1 as a sum over pairs; the log has that with s = 2 as a mean. "
+    "F.7 plots the energy of each layer with s = 1 as a sum over pairs; the log has it with s = 2 as a mean. "
     "hs.energy(hs.load(RUN), s=1) gives the mean over the n(n - 1) pairs of the n neurons of each layer. "
     f"{START}",
 )
@@ -132,9 +133,9 @@ def _energies(make: Any, settings: dict[str, Any], name: str, run: str, values: 
     "thesis.table7.2",
     "Neurons that start with a mean, CNN-6 on CIFAR-100 (none: not converged)",
     "error",
-    "The text names no method: 32.49 is Cayley's map with normalised neurons in Table 7.7. The rows energy* are the "
-    "sum of the hidden layers' half-space energies with s = 2, which is near the printed 3.5109; with the energy of "
-    f"eq. 7.2 (full space, s = 1) it would be 4.96. {START}",
+    "The text names no method; in Table 7.7 the error 32.49 is that of Cayley's map with normalised neurons. The rows "
+    "energy* are the sum of the hidden layers' half-space energies with s = 2, which is near the printed 3.5109; the "
+    f"sum of the energies of eq. 7.2 (full space, s = 1) would be 4.96. {START}",
 )
 @column("""
     mean0=0.0      32.49
@@ -154,11 +155,11 @@ def table7_2(mean: float) -> Config:
     "thesis.table7.3",
     "MLP on MNIST, normal and Xavier initialisation",
     "error",
-    "The deviation of the normal column is not printed: here 1, that of the repository which F.3 follows. With it the "
-    "baseline has about the printed error, with 0.01 (--model.init normal) a third of it. Nothing decays; F.3 "
-    "decays all networks by 5e-4, in its words on CNNs, and with it both baselines are further from the printed "
-    f"numbers. What R is made of has columns of length 1; F.3 draws it from N(0, 1), which learns slowly without "
-    f"decay. {RELAXED}",
+    "The deviation of the normal column is not printed: here 1, that of the repository which F.3 follows. With 1 the "
+    "baseline has about the printed error, with 0.01 (--model.init normal) a third of it. There is no weight decay; "
+    "F.3, in its words on CNNs, has a decay of 5e-4 for all networks, with which both baselines are further from the "
+    "printed numbers. The matrix from which R is computed has columns of length 1; F.3 draws it from N(0, 1), from "
+    f"which R learns slowly without decay. {RELAXED}",
 )
 @grid("""
     row       normal=standard_normal  xavier
@@ -308,9 +309,9 @@ def table7_10(method: str, training: str) -> Config:
     "Graph convolutional networks",
     "accuracy",
     f"{NOT_STOPPED} The variance of the fixed neurons is not printed (7.3.1); ours, 1, was chosen on validation nodes, "
-    "and so was the rate 1e-4 of R for cp, where F.3 keeps the baseline's; R of ogd has 0.02. The decay of the first "
-    "layer acts on what Cayley's R is made of. To choose others: --data.validate yes --orthogonal.std S "
-    "--optim.orthogonal-lr R.",
+    "and so was the rate 1e-4 of R for cp, where F.3 keeps the baseline's; R of ogd has the rate 0.02. The decay of "
+    "the first layer acts on the matrix from which Cayley's map computes R. Other values can be compared with "
+    "--data.validate yes --orthogonal.std S --optim.orthogonal-lr R.",
 )
 @grid("""
     row       cora  pubmed
@@ -342,7 +343,7 @@ def table7_12(method: str) -> Config:
     "thesis.table7.5",
     "CNN-6 without BatchNorm on CIFAR-100 (none: not converged)",
     "error",
-    f"{CLIPPED} Plain layers have biases here, and half-space MHE has s = 2 (eq. 7.2: 1). {START} {RATES}",
+    f"{CLIPPED} Plain layers have biases here, and half-space MHE has s = 2; eq. 7.2 has 1. {START} {RATES}",
 )
 @column("""
     baseline  38.95
