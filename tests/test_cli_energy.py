@@ -178,7 +178,7 @@ def test_sparse_weights_are_measured_and_scaled_ones_named(tmp_path, capsys):
     out, err = capsys.readouterr()
     assert [row["layer"] for row in json.loads(out)] == ["a.weight"]
     assert json.loads(out)[0]["energy"] == pytest.approx(energy(weight).item(), rel=1e-5)
-    assert "b.weight left out: numbers of 8 bits" in err
+    assert "b.weight left out: these 8-bit numbers" in err
 
 
 def test_json_has_no_nan(tmp_path, capsys):

@@ -223,7 +223,7 @@ def test_out_replaces_nothing_but_an_evaluation(copy, tmp_path, capsys):
     for more, file in ((words, tmp_path / "notes.txt"), (words, copy / "config.json"), (["--pairs", "x"], network)):
         start = more if more is words else ["evaluate", str(copy), *more, "--out"]
         assert main([*start, str(file)]) == 2
-        assert f"--out {file} would replace what no evaluation wrote" in capsys.readouterr().err
+        assert f"--out {file} would replace a file that no evaluation wrote" in capsys.readouterr().err
     assert (tmp_path / "notes.txt").read_text() == "mine"
 
 

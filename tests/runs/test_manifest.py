@@ -131,7 +131,7 @@ def test_a_damaged_checkpoint_is_set_aside_and_the_one_before_it_used(stopped, c
     flip(folder / "checkpoints" / "step-00000008" / "state.safetensors", random.Random(1))
     run(replace(config, run=replace(config.run, progress="plain")))
     said = capsys.readouterr()
-    assert "step-00000004 stands in for it" in said.out + said.err
+    assert "step-00000004 is used in its place" in said.out + said.err
     assert (folder / "checkpoints" / "damaged-step-00000008").exists()
 
 

@@ -107,7 +107,7 @@ def test_others_go_on_while_the_cause_of_a_failure_is_looked_for(stopping, tmp_p
     outcomes = {one.job.name: one for one in run_at_once(jobs, 2)}
     first, last = seen.index("walk"), len(seen) - seen[::-1].index("walk")
     assert "good" in seen[first:last]
-    assert ("not looked for" if stopping else "first in") in str(outcomes["bad seed 0"].error)
+    assert ("was not found, because the search" if stopping else "first in") in str(outcomes["bad seed 0"].error)
     assert (outcomes["good seed 0"].result is None) == stopping
 
 

@@ -39,7 +39,7 @@ def test_what_cannot_be_evaluated_is_said_before_training(evaluation, adversaria
     ("chosen", "message"),
     [
         (slice(0), "has no samples in test"),
-        (slice(20, 40), "others than those of training, of which the logits are: evaluate by verification"),
+        (slice(20, 40), "not the training classes, which the logits are for: evaluate by verification"),
         ((slice(9), slice(None), slice(6)), r"images of shape \(1, 8, 8\) to train on and \(1, 6, 8\) to test on"),
     ],
 )

@@ -74,10 +74,10 @@ def test_attacks_on_labels_of_other_classes_are_refused(characters, tmp_path, na
     asked = replace(asked, schedule=replace(asked.schedule, steps=2))
     also = replace(asked, evaluation=replace(asked.evaluation, also=(name,)))
     also = replace(also, adversarial=replace(also.adversarial, source="open"))
-    with pytest.raises(ValueError, match=r"test classes of omniglot are others than those of training"):
+    with pytest.raises(ValueError, match=r"test classes of omniglot are not the training classes"):
         run(replace(also, recipe="also"))
     run(asked)
-    with pytest.raises(ValueError, match=r"test classes of omniglot are others than those of training"):
+    with pytest.raises(ValueError, match=r"test classes of omniglot are not the training classes"):
         evaluate(tmp_path / "open", parts=name)
 
 

@@ -161,7 +161,7 @@ def _leaves_out_what_turns_out_damaged(pictures, folder, options, capsys):
         others = shutil.copytree(pictures, folder / "others")
         shutil.copyfile(pictures / before[1]["path"], others / before[0]["path"])
         assert train("classify", others, folder, *first, "--run.checkpoint-every", "1000") == 2
-        assert f"was started with the images in {pictures}; of these 1 are" in capsys.readouterr().err
+        assert f"was started with the images in {pictures}; 1 of these are" in capsys.readouterr().err
         assert train("classify", pictures, folder, *first, "--run.checkpoint-every", "1000") == 0
         rows = list(csv.DictReader((folder / "first" / "seed-0" / "split.csv").open()))
         assert rows == [row for row in before if row["path"] != name]
@@ -363,7 +363,7 @@ def test_another_folder_of_images_is_another_run(pictures, tmp_path, capsys):
     capsys.readouterr()
     assert train("classify", first, tmp_path) == 2
     said = capsys.readouterr().err
-    assert f"was started with the images in {copied}; of these 1 are missing in {first} or others" in said
+    assert f"was started with the images in {copied}; 1 of these are missing or different in {first}" in said
     assert path.read_text() == before
     shutil.rmtree(copied)  # nothing is left to compare with
     assert train("classify", first, tmp_path) == 0

@@ -231,8 +231,8 @@ def test_shortened_protocols_keep_their_shape():
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ([], "name a table, or a file with --plan"),
-        (["digits", "--plan", "plan.txt"], "name a table, or a file with --plan"),
+        ([], "give either a table, or a file of tables with --plan"),
+        (["digits", "--plan", "plan.txt"], "give either a table, or a file of tables with --plan"),
         (["--plan", "plan.txt"], "plan.txt, line 2: --plan, --at-once, --within and --print belong"),
         (["--plan", "empty.txt"], "empty.txt names no table"),
         (["--plan", "wrong.txt"], "wrong.txt, line 2: table='digit' is unknown: did you mean digits"),

@@ -239,7 +239,7 @@ def test_trainings_that_outlive_their_sweep_are_left_alone(tmp_path, sweep):
         first.wait()
         code, _, err = sweep(*RATES, "--jobs", "2")
         assert code == 2
-        assert f"processes that go on after process {first.pid} on " in err
+        assert f"processes that still run, although process {first.pid} on " in err
         assert words.read_text() == "what the first training says\n"
     finally:
         first.kill()

@@ -150,7 +150,7 @@ def check(todo: list[Work], at_once: int) -> None:
         folders.setdefault(run_path(work.config).resolve(), set()).update(work.whole.run.seeds)
     for work in todo:
         if at_once > 1 and (times := [one.name for one in (work, *work.twins) if one.cell.is_time]):
-            raise ValueError(f"{times[0]} measures time, which others on the device change: leave out --at-once")
+            raise ValueError(f"{times[0]} measures time, which others on the device would change: leave out --at-once")
         check_code(work.config)
         place = work.folder.absolute()
         there = next(path for path in (place, *place.parents) if path.exists())

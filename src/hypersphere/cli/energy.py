@@ -16,8 +16,9 @@ from ..functional import energy, refine
 from ..runs.files import json_text
 from ._checkpoints import computed, find_file, neuron_sets, read_tensors, run_sets, scaled, unlike_ordinary
 
-_NOTE = """energy: mean over pairs; random: as many Gaussian vectors; refined: those after refinement
-({steps} steps), or the known minimum where there is one (simplex, orthogonal frame; of angles the lower one)."""
+_NOTE = """energy: mean over the pairs of neurons. random: energy of as many Gaussian vectors.
+refined: their energy after {steps} steps of refinement, or the known minimum where there is one
+(simplex, orthogonal frame; of angles the lower one)."""
 
 
 def run(options: argparse.Namespace) -> int:
@@ -31,7 +32,7 @@ def run(options: argparse.Namespace) -> int:
         sets = dict(neuron_sets(tensors))
         made = [name.replace("parametrizations.", "") for name in computed(tensors)]
         _say(made, "left out: they are computed from other tensors of the file. hs.energy(model) measures them")
-        _say(scaled(tensors), "left out: numbers of 8 bits are scaled by other tensors of the file")
+        _say(scaled(tensors), "left out: these 8-bit numbers are scaled by other tensors of the file")
         _say(unlike_ordinary(tensors), "may be grouped or transposed; a file does not tell, but hs.energy(model) does")
     _say([name for name, matrix in sets.items() if matrix.shape[-1] == 1], "left out: one dimension has no directions")
     sets = {name: matrix for name, matrix in sets.items() if matrix.shape[-1] > 1}

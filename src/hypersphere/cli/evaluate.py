@@ -77,7 +77,7 @@ def _check_out(path: Path, pairs: bool) -> None:
             read_kept(beside)
     except (TypeError, ValueError) as error:
         raise ValueError(
-            f"--out {path} would replace what no evaluation wrote ({error}): choose another file"
+            f"--out {path} would replace a file that no evaluation wrote ({error}): choose another file"
         ) from None
 
 

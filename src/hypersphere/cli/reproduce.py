@@ -59,11 +59,11 @@ def run(options: argparse.Namespace) -> int:
 def _orders(options: argparse.Namespace) -> list[_Order]:
     """What is to be run: one table, or a line of a plan each, to which the options of the command are defaults."""
     if (options.table is None) == (options.plan is None):
-        raise ValueError("name a table, or a file with --plan: one of them")
+        raise ValueError("give either a table, or a file of tables with --plan")
     if options.plan is None:
         return [_Order(options)]
     if not options.plan.is_file():
-        raise ValueError(f"--plan {options.plan} is not a file: write a table with its options on each line of one")
+        raise ValueError(f"--plan {options.plan} is not a file: write a file with a table and its options on each line")
     orders = []
     for number, line in enumerate(options.plan.read_text(encoding="utf-8").splitlines(), 1):
         parser = _Line(prog="hypersphere reproduce")
@@ -81,7 +81,7 @@ def _orders(options: argparse.Namespace) -> list[_Order]:
         except ValueError as error:
             raise ValueError(f"{options.plan}, line {number}: {error}") from error
     if not orders:
-        raise ValueError(f"--plan {options.plan} names no table: write one with its options on each line")
+        raise ValueError(f"--plan {options.plan} names no table: write a table with its options on each line")
     return orders
 
 

@@ -52,8 +52,8 @@ def check_classes(config: Config, source: Source, team: Team) -> None:
     """Refuse what compares labels with logits where the test classes are not those of training."""
     if source.open_set:
         raise ValueError(
-            f"the test classes of {config.evaluation.data or config.data.name} are others than those of training, of "
-            "which the logits are: evaluate by verification or few_shot (--evaluation.protocol to train, --parts "
+            f"the test classes of {config.evaluation.data or config.data.name} are not the training classes, which "
+            "the logits are for: evaluate by verification or few_shot (--evaluation.protocol in training, --parts "
             "afterwards)"
         )
 

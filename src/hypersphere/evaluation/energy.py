@@ -55,7 +55,7 @@ def _lines(part: Mapping[str, Any]) -> list[str]:
 @measurement(
     "energy",
     label="Energy",
-    about="hyperspherical energy of the hidden layers (s = 2), as the log has it",
+    about="hyperspherical energy of the hidden layers (s = 2), as in the log",
     quantities=(),  # the log declares it
     also=False,
     suits=("closed", "open", "gan"),

@@ -95,8 +95,8 @@ def evaluate(
     for name, users in _USERS.items():
         if changes[name] is not None and not any(part in users or _foreign(part) for part in chosen):
             raise ValueError(
-                f"{name}={changes[name]} changes nothing in {', '.join(chosen)}: it is for {', '.join(users)}, which "
-                "parts= (--parts) names"
+                f"{name}={changes[name]} changes nothing in {', '.join(chosen)}: it is for {', '.join(users)}; choose "
+                "one of these by parts= (--parts), or leave it out"
             )
     with candidate.evaluating():
         for part in chosen:

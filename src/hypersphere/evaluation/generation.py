@@ -33,7 +33,7 @@ def _check_real(config: Config, source: Source, team: Team) -> None:
 @measurement(
     "generation",
     label="Accuracy of the discriminator",
-    about="the images of a GAN: how many the discriminator tells from real ones, their inception score",
+    about="images of a GAN: how well the discriminator tells them from real ones, and their inception score",
     protocol=True,
     also=False,
     suits=("gan",),

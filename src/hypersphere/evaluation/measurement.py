@@ -35,9 +35,9 @@ class Measurement:
 
     Args:
         name: Name on the command line and in files.
-        label: Name of its ``accuracy``, or of the whole, for people.
+        label: Readable name of its ``accuracy``, or of the whole measurement.
         about: One line of help for the command line and the reference.
-        evaluate: Computes the numbers by name, of all processes together; rates in percent.
+        evaluate: Computes numbers by name over the data of all processes; rates are in percent.
         protocol: Whether it may be ``evaluation.protocol``: it then gives an ``accuracy``, higher is better.
         also: Whether it may be in ``evaluation.also``.
         suits: The runs for which ``hypersphere evaluate`` includes it by default: ``"closed"`` sets (the test classes

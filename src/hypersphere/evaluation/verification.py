@@ -129,10 +129,10 @@ def _pairs(official: data.Pairs | None, labels: Tensor, rule: EvaluationConfig) 
         return data.make_pairs(labels, rule.folds, rule.pairs)
     except ValueError as error:
         enough = int((labels.unique(return_counts=True)[1] > 1).sum()) >= 4
-        fix = "--evaluation.folds, --evaluation.pairs; " if enough else "two folds, the least, need four of them; "
+        fix = "--evaluation.folds, --evaluation.pairs; " if enough else "even two folds need four of them; "
         raise ValueError(
-            f"the test set cannot give the pairs that verification asks for: {error} ({fix}--data.held-out holds more "
-            "classes out)"
+            f"the test set cannot give the pairs that verification asks for: {error} ({fix}--data.held-out holds out "
+            "more classes)"
         ) from error
 
 

@@ -152,9 +152,9 @@ def _sizing(run: Run, seed: int) -> str:
     facts, resize = run.facts(seed), run.config.data.resize
     size = facts.image_size and f"{facts.image_size[0]}×{facts.image_size[1]}"
     if facts.resized == "cover":
-        return f"They are scaled until they cover {size} pixels (bilinear), and the middle is cut out."
+        return f"They are scaled until they cover {size} pixels (bilinear), and cropped to the middle."
     if facts.resized == "window":
-        return f"They are resized to {resize}×{resize} pixels (bilinear), and the middle {size} are cut out."
+        return f"They are resized to {resize}×{resize} pixels (bilinear), and cropped to the middle {size}."
     return "Nothing else is done to them: no crop, no mirror image."
 
 
@@ -162,22 +162,22 @@ def _meaning(run: Run, seed: int, job: Job) -> str:
     norm = job.inputs.normalization
     if norm is not None and job.inputs.raw:
         return (
-            "The inputs of `model.pt2` and `model.onnx` are the bytes 0 to 255 of the images, channels first: the step "
-            f"{norm.formula} is part of them. `model.safetensors` holds the network alone, which takes its result. "
-            f"{_sizing(run, seed)}"
+            "The inputs of `model.pt2` and `model.onnx` are the bytes 0 to 255 of the images, channels first. Both "
+            f"programs compute {norm.formula} first. `model.safetensors` holds the network alone, which takes the "
+            f"result of this formula. {_sizing(run, seed)}"
         )
     if norm is not None:
         return (
-            f"The inputs are images, channels first, each number {norm.formula}, where a byte is 0 to 255. "
+            f"The inputs are images, channels first. Each number is {norm.formula}, where a byte is 0 to 255. "
             f"{_sizing(run, seed)}"
         )
     if job.inputs.kind == "points":
         return "The inputs are clouds as `hypersphere.data` gives them: centred, farthest point at distance 1."
     if job.inputs.kind == "own":
-        return "The inputs are what the loop that trained it made: only their shape is known here."
+        return "The inputs are made by the loop that trained the network: only their shape is known here."
     return (
-        "`features` are rows that sum to 1, `adjacency` is Â = D^(−1/2)(A + I)D^(−1/2) of the graph, both dense "
-        "(`hypersphere.models.normalize_adjacency`); sparse ones are for `model.safetensors` alone."
+        "The rows of `features` sum to 1, and `adjacency` is Â = D^(−1/2)(A + I)D^(−1/2) of the graph "
+        "(`hypersphere.models.normalize_adjacency`). Both are dense; only `model.safetensors` takes sparse ones."
     )
 
 
@@ -255,7 +255,7 @@ def _limits(run: Run, seed: int, job: Job, manifest: dict[str, Any]) -> str:
     lines = [
         f"- {learned if job.embedding else knows} not calibrated probabilities.",
         "- Its accuracy was measured on that set's test split, and says nothing about other images, cameras or people.",
-        "- The files compute in float32. Differences as above come from the order of sums.",
+        "- The files compute in float32. The differences above come from the order of sums.",
     ]
     shown = DATASETS.get(run.config.data.name)
     if getattr(shown, "of", None) == "people":

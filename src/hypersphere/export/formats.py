@@ -93,7 +93,7 @@ def _write_safetensors(job: Job, path: Path) -> None:
     except ImportError as error:
         raise Unable("needs the safetensors package: pip install 'hypersphere[train]'") from error
     if not job.rebuilds:
-        raise Unable("holds weights alone, and the settings do not make this network: give Logger those that do")
+        raise Unable("holds weights alone, and the settings do not make this network: give Logger settings that do")
     if job.embedding and not has_features(job.model):
         raise Unable("holds weights alone, and this network has no method `features` that leaves its classifier out")
     weights = embedding_weights(job.model) if job.embedding else job.model.state_dict()

@@ -70,8 +70,9 @@ def export_run(
 ) -> Export:
     """Write the network of a run as files, each checked against it, and a model card.
 
-    Everything appears at once at the end. If a file does not compute what the network does, a ``ValueError`` is raised
-    and nothing is written; a format that this network or machine does not support is left out with the reason.
+    The folder appears complete, when all files are checked. If a file does not compute what the network does, a
+    ``ValueError`` is raised and nothing is written. A format that this network or machine does not support is left out,
+    and ``notes`` of the result gives the reason.
 
     Args:
         run: the run folder, or the folder of one seed in it.
@@ -80,7 +81,7 @@ def export_run(
         formats: which of ``safetensors``, ``torch`` and ``onnx`` to write.
         root: folder of the data, if it is not where it was at training.
         embedding: leave the class vectors out: the output is the embedding alone.
-        with_normalization: make bytes → numbers part of ``torch`` and ``onnx``, whose input is then uint8 images.
+        with_normalization: make the normalisation a part of ``torch`` and ``onnx``, which then take uint8 images.
         samples: number of test samples to check with.
         tolerance: largest difference that is allowed, relative to the largest output if that is above 1. The weights
             file must agree exactly.

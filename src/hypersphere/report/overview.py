@@ -46,7 +46,7 @@ def _cards(subject: Subject) -> Html:
     bests = [best for seed in subject.seeds if (best := seed.best[0]) is not None]
     if bests:
         cards.append(
-            _card("Best on the way", f"{number(max(bests))}%", "highest of all evaluations, chosen on the test set")
+            _card("Best during training", f"{number(max(bests))}%", "highest evaluation, chosen on the test set")
         )
     known = published(subject.run.config, subject.results)
     for cell in known.cells if known is not None else ():

@@ -140,5 +140,5 @@ def _owner(path: Path) -> str:
         return "another process"
     told, pid = f"process {owner.get('pid')} on {owner.get('host')} (since {owner.get('since')})", owner.get("pid")
     if owner.get("host") == socket.gethostname() and isinstance(pid, int) and not alive(pid):
-        return f"processes that go on after {told}, which started them, has ended"  # they have inherited the lock
+        return f"processes that still run, although {told}, which started them, has ended"  # they inherited the lock
     return told

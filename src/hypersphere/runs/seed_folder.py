@@ -312,7 +312,7 @@ class SeedFolder:
         os.replace(checkpoint, aside)
         sync_folder(self.checkpoints)
         write_bytes(self.path / "latest", instead.encode())
-        return f"{reason}: it is now {aside}, and {instead} stands in for it"
+        return f"{reason}: it was renamed to {aside}, and {instead} is used in its place"
 
     def _all(self) -> list[Path]:
         return sorted(path for path in self.checkpoints.glob("step-*") if _STEP.fullmatch(path.name) and path.is_dir())

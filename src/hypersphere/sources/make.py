@@ -121,7 +121,7 @@ def as_evaluated(config: Config, folder: SeedFolder) -> Config:
         what = f"{len(gone):,} of the {len(listed):,} images of {folder.split} are not in {place}"
         if 2 * len(gone) > len(listed):
             raise FileNotFoundError(f"{what}: name the folder of the run's own images with root= (--root)")
-        logger.warning("%s, the first is %s: the others are taken", what, gone[0])
+        logger.warning("%s, the first is %s: the run continues with the others", what, gone[0])
         config = replace(config, data=replace(config.data, unreadable="skip"))
     return _by_table(config, folder)
 
@@ -226,11 +226,11 @@ def _prepared(dataset: Any, config: DataConfig, load: Callable[..., Any]) -> _Da
 
 def _check_applied(dataset: Any, config: DataConfig) -> None:
     """Raise ValueError for a setting that sets of this kind would be used without."""
-    kind = f"which {config.name}, a {type(dataset).__name__}, is not: leave it out"
+    kind = f"{config.name} is a {type(dataset).__name__}: leave it out"
     if config.shrink > 1:
-        raise ValueError(f"data.shrink={config.shrink} is for a set of images of one size, {kind}")
+        raise ValueError(f"data.shrink={config.shrink} is for a set of images of one size, and {kind}")
     if config.validate and not isinstance(dataset, data.Graph):
-        raise ValueError(f"data.validate=True is for an open set such as lfw and omniglot, or a graph, {kind}")
+        raise ValueError(f"data.validate=True is for an open set such as lfw and omniglot, or a graph, and {kind}")
 
 
 def _validation(dataset: data.Dataset, pairs: data.Pairs | None) -> tuple[data.Dataset, data.Pairs | None]:
@@ -241,8 +241,8 @@ def _validation(dataset: data.Dataset, pairs: data.Pairs | None) -> tuple[data.D
     train = dataset.train
     if train.classes == dataset.test.classes:
         raise ValueError(
-            f"data.validate holds out classes, but the test classes of {dataset.name} are those of training: "
-            "leave it out"
+            f"data.validate holds out training classes, but {dataset.name} has the same classes for training and "
+            "test: leave it out"
         )
     held = torch.zeros(len(train.classes), dtype=torch.bool, device="cpu")
     held[torch.randperm(len(held), generator=torch.Generator().manual_seed(0), device="cpu")[::5]] = True

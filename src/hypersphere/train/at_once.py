@@ -103,7 +103,7 @@ class Outcome:
 
     @property
     def stopped(self) -> bool:
-        """Whether somebody stopped it, or it did not begin because of that: the same call goes on."""
+        """Whether the job was stopped, or not begun because of a stop; the same call continues it."""
         if self.error is None:
             return self.result is None
         return isinstance(self.error, Stopped) and self.error.code == 130
@@ -209,13 +209,13 @@ class _Schedule:
         if self._deadline is None or self._stopping:
             return
         if self._deadline.over:
-            self._board.say("the time is over" + (": what is at work is saved" if self._working else ""))
+            self._board.say("the time is over" + (": the trainings at work are saved" if self._working else ""))
             self._stop()
             return
         resting = self._deadline.resting(self._working, lambda: self._has_room and self._first_ready() is not None)
         for work in resting ^ self._resting:
             work.rest(work in resting)
-            words = "rests, so that others end in time" if work in resting else "goes on"
+            words = "pauses, so that others end in time" if work in resting else "continues"
             self._board.say(f"{work.job.name} {words} (step {work.done})")
         self._resting = resting
 

@@ -56,7 +56,7 @@ class Callback:
     """
 
     def on_start(self, training: Started) -> None:
-        """Called before the first step, or before the next one of a training that continues; not for finished seeds.
+        """Called before the first step, or before the next step of a resumed training; not for finished seeds.
 
         Args:
             training: settings, seed, folder, step and model of the training.

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from ..functional.orthogonalize.algorithms import Unresolved
 from .parts import Parts
 
-FINITE = "no layer: a replay of the batch is finite"
+FINITE = "no layer: everything is finite when the batch is replayed"
 
 
 def spoiled(module: nn.Module, buffers: bool = True) -> str | None:

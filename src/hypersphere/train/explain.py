@@ -34,7 +34,7 @@ def explain(training: Training, error: NotFinite) -> Generator[Mark, None, Stopp
     if where == FINITE and error.tensor is not None:
         where = error.tensor
     where += f" of step {at}" if at != bad else ""
-    where = "a layer that was not looked for to the end" if _stopped(training) else where
+    where = "a layer that was not found, because the search was stopped" if _stopped(training) else where
     subject = (
         "the loss is not finite at"
         if error.tensor is None

@@ -67,8 +67,8 @@ def check_root(folder: Path, config: Config) -> None:
     others = [path for path in paths if not _is_same(first / path, now / path, path in read)]
     if others:
         raise ValueError(
-            f"{folder} was started with the images in {first}; of these {len(others):,} are missing in {now} or "
-            f"others, the first is {others[0]}. Choose another --run.name, or remove the folder"
+            f"{folder} was started with the images in {first}; {len(others):,} of these are missing or different in "
+            f"{now}, the first is {others[0]}. Choose another --run.name, or remove the folder"
         )
 
 

@@ -46,15 +46,15 @@ def obstacle(parts: Parts) -> str | None:
     if parts.team.device.type != "cuda":
         why = "there is no GPU"
     elif not parts.source.resident:
-        why = "the data come from the host"
+        why = "the data are not kept on the GPU"
     elif parts.team.backend == "gloo":
         why = "the processes share a GPU, so their messages go through the host"
     elif parts.classes is not None and parts.team.world > 1:
         why = "the class vectors are split over processes"
     elif not parts.optimizers.capturable:
-        why = "this optimizer asks the host"
+        why = "this optimizer waits for values of the GPU"
     elif asks_host(parts.objective):
-        why = "the matrix exponential asks the host"
+        why = "the matrix exponential waits for values of the GPU"
     if parts.run.graph == "on" and why is not None:
         raise ValueError(f"run.graph='on' is not possible: {why}. Use auto or off")
     return "run.graph is off" if parts.run.graph == "off" else why
