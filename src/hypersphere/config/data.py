@@ -57,7 +57,7 @@ class DataConfig:
     imbalance: str | None = option(None, "class-imbalance variant: single, multiple, digit0 (thesis 5.5.1)")
     image_size: int = option(224, "folder: side of the square that is cut from an image, in pixels")
     resize: int = option(
-        256, "folder: size to which streamed images are resized before; those in memory are scaled to image_size"
+        256, "folder: size of streamed images before this cut; images in memory are scaled to image_size instead"
     )
     split: str = option(
         "image",

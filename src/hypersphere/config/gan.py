@@ -25,7 +25,7 @@ class GanConfig:
     generator: str | None = option(None, "network that makes images from noise, e.g. sngan_generator; none: no GAN")
     latent: int = option(128, "length of the noise z ~ N(0, I)")
     loss: str = option("standard", "standard (thesis D.12, the generator maximises log D(G(z))) or wasserstein")
-    updates: int = option(1, "updates of the discriminator for one of the generator; they divide a batch")
+    updates: int = option(1, "updates of the discriminator for one of the generator; they divide the batch")
     gradient_penalty: float = option(0.0, "weight of (‖∇D‖ − 1)² between real and generated images")
     clip: float | None = option(None, "clip every weight of the discriminator to ± this value")
     normalization: str = option(

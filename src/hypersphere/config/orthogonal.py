@@ -42,7 +42,7 @@ class OrthogonalConfig:
     learn_v: bool = option(False, "train the neurons v as well as R")
     beta: float = option(1.0, "weight of the orthogonality penalty under orthogonal.method relaxed")
     mean: float = option(
-        0.0, "mean of the Gaussian that the neurons are drawn from; other than 0 it raises the energy (Table 7.2)"
+        0.0, "mean of the Gaussian of the drawn neurons; other than 0 it raises the energy (thesis Table 7.2)"
     )
     std: float | None = option(None, "standard deviation of that Gaussian; none: He's √(2/d)")
     learn_r: bool = option(True, "train R; no: the neurons stay as drawn and only the rest of the network learns")

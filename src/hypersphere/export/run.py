@@ -70,7 +70,7 @@ def export_run(
 ) -> Export:
     """Write the network of a run as files, each checked against it, and a model card.
 
-    The folder appears complete, when all files are checked. If a file does not compute what the network does, a
+    The folder appears at the end, with all files at once. If a file does not compute what the network does, a
     ``ValueError`` is raised and nothing is written. A format that this network or machine does not support is left out,
     and ``notes`` of the result gives the reason.
 

@@ -37,9 +37,9 @@ TABLES = Tables(RUNS)
 _MEANS = {mean: float(mean) for mean in ("0", "1e-3", "1e-2", "2e-2", "3e-2", "5e-2")}
 _REFINED = {"original": None, "mhe": "full", "hs-mhe": "half"}
 START = (
-    "F.3 draws the matrix from which R is computed from N(0, 1). With this the R of `cp` is near -I, and the R of `or` "
-    "and `upt` is near no orthogonal matrix. Here the three start as random rotations; --orthogonal.init literal draws "
-    "N(0, 1)."
+    "R is computed from a matrix that F.3 draws from N(0, 1). With this the R of `cp` is near -I, and the R of `or` "
+    "and `upt` is near no orthogonal matrix. Here these three start as random rotations; --orthogonal.init literal "
+    "draws from N(0, 1)."
 )
 RELAXED = "The β of `or` is not printed: here it is 1, and the penalty is summed over the layers."
 DESCENT = "R of `ogd` has the rate 0.02 of the authors' code; F.3 has 0.1 for all parameters."

@@ -121,7 +121,7 @@ def as_evaluated(config: Config, folder: SeedFolder) -> Config:
         what = f"{len(gone):,} of the {len(listed):,} images of {folder.split} are not in {place}"
         if 2 * len(gone) > len(listed):
             raise FileNotFoundError(f"{what}: name the folder of the run's own images with root= (--root)")
-        logger.warning("%s, the first is %s: the run continues with the others", what, gone[0])
+        logger.warning("%s, the first is %s: the others are used", what, gone[0])
         config = replace(config, data=replace(config.data, unreadable="skip"))
     return _by_table(config, folder)
 
