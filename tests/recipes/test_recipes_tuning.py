@@ -118,7 +118,7 @@ def test_validation_classes_come_from_training(monkeypatch):
     names = [held.facts.classes[label] for label in loader.labels.tolist()]
     assert names == [f"c{int(image[0, 0, 0]) % 50}" for image in loader.inputs]  # labels still name their images
     monkeypatch.setattr(data, "load", lambda *a, **k: data.Dataset("closed", train, train))
-    with pytest.raises(ValueError, match=r"test classes of closed are those of training"):
+    with pytest.raises(ValueError, match=r"closed has the same classes for training and test"):
         make_source(DataConfig(name="cifar10", validate=True), 0, torch.device("cpu"))
 
 
