@@ -107,6 +107,31 @@ def test_filters_whose_squares_float64_does_not_hold(scale):
     torch.testing.assert_close(layer(x), expected, atol=0, rtol=1e-12)
 
 
+@pytest.mark.parametrize("h", H)
+@pytest.mark.parametrize("weighted", [None, "product"])
+@pytest.mark.parametrize("compiled", [False, True])
+def test_gradients_of_a_tiny_radius_by_plain_operations(h, weighted, compiled):
+    """ρ follows the norms: what is over ρ has a derivative over ρ², which float32 cannot hold."""
+    torch.manual_seed(1)
+    layer = hs.nn.DecoupledConv2d(3, 4, 3, magnitude=h, weighted=weighted)
+    x, seed = torch.randn(2, 3, 4, 4) * 1e-25, torch.randn(2, 4, 2, 2) * 1e-3
+    x[1] *= 0.1  # inside ρ
+    layer(x)
+    layer.eval()
+    wide = copy.deepcopy(layer).double()
+    expected = torch.autograd.grad(wide(x.double()), list(wide.parameters()), seed.double())
+    if compiled:
+        torch.compiler.reset()
+        run = torch.compile(layer, backend="aot_eager", fullgraph=True)
+        grads = torch.autograd.grad(run(x), list(layer.parameters()), seed)
+    else:
+        names = dict(layer.named_parameters())
+        total = lambda values: (torch.func.functional_call(layer, values, (x,)) * seed).sum()  # noqa: E731
+        grads = list(torch.func.grad(total)(names).values())
+    for a, b in zip(grads, expected, strict=True):
+        assert (a.double() - b).abs().max() <= 2e-5 * b.abs().max()
+
+
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("g", G)
 def test_the_largest_numbers_there_are(dtype, g):

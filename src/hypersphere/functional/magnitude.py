@@ -149,8 +149,11 @@ def follow(mean: Tensor, running: Tensor, tracked: Tensor, momentum: float) -> T
 _Formula = Callable[[Tensor, Any, Any, Any], Tensor]
 _FORMULAS: dict[str, tuple[_Formula, _Formula]] = {  # h(n), and h(n)/n with its limit at 0
     "sphere": (lambda n, a, b, r: a * (n > 0).to(n.dtype), lambda n, a, b, r: a * safe_reciprocal(n)),
-    "ball": (lambda n, a, b, r: a * (_smaller(n, r) / r), lambda n, a, b, r: a / _larger(n, r)),
-    "tanh": (lambda n, a, b, r: a * torch.tanh(n / r), lambda n, a, b, r: a * _quotient(torch.tanh(n / r), n, 1.0 / r)),
+    "ball": (lambda n, a, b, r: a * (_smaller(n, r) / r), lambda n, a, b, r: _over(a, _larger(n, r))),
+    "tanh": (
+        lambda n, a, b, r: a * torch.tanh(n / r),
+        lambda n, a, b, r: a * _quotient(torch.tanh(n / r), n, _over(1.0, r)),
+    ),
     "linear": (lambda n, a, b, r: a * n, lambda n, a, b, r: a * torch.ones_like(n)),
     "segment": (
         lambda n, a, b, r: b * n + (a - b) * _smaller(n, r),
@@ -174,7 +177,19 @@ def _registered(norm: Tensor, kind: str) -> Any:
 def _quotient(value: Tensor, n: Tensor, limit: float | Tensor) -> Tensor:
     """value/n, and ``limit`` at n = 0."""
     zero = n == 0
-    return torch.where(zero, limit, value / torch.where(zero, 1.0, n))
+    return torch.where(zero, limit, _over(value, torch.where(zero, 1.0, n)))
+
+
+def _over(value: float | Tensor, divisor: Any) -> Any:
+    """value/divisor by a derivative that does not pass through 1/divisor², which a divisor below 1e-19 overflows.
+
+    The constant cancels; the second factor is 1, and its derivative 1/divisor.
+    """
+    if not isinstance(divisor, Tensor) or not torch.is_grad_enabled():
+        return value / divisor
+    constant = divisor.detach()
+    constant = torch.where((constant > 0) & (constant < torch.inf), constant, 1.0)
+    return (value / constant) * (constant / divisor)
 
 
 def _smaller(n: Tensor, rho: float | Tensor) -> Tensor:

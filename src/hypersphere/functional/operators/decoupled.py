@@ -62,7 +62,7 @@ def decouple(
         kernel = _kernel_as_it_is(x, weight, geometry, g, weighted)
     if kernel is None:
         kernel = make_kernel(x, weight, geometry, h, g, weighted)
-    x, n = tied_patch_norm(x, geometry, kernel.length)
+    x, n = tied_patch_norm(x, geometry)
     if x.dtype != dtype:  # float64 where float32 does not reach; patches that it cannot divide by are zero patches
         n = torch.where(n < torch.finfo(torch.float32).tiny, 0.0, n)
     n = per_channel(n, geometry.channels(weight))

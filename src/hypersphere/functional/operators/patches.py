@@ -74,20 +74,17 @@ def patch_norm(
     return tied_patch_norm(x, geometry)[1].to(compute_dtype(x.dtype))
 
 
-def tied_patch_norm(x: Tensor, geometry: Geometry, lengths: Tensor | None = None) -> tuple[Tensor, Tensor]:
+def tied_patch_norm(x: Tensor, geometry: Geometry) -> tuple[Tensor, Tensor]:
     """x itself and its patch norms, in float64 both where what is computed from them would leave float32.
 
     What is computed from both should read the x that comes back: its gradient and that of the norms
-    are then added up in one pass. ``lengths`` are those of filters that the norms will be multiplied by, if any.
+    are then added up in one pass.
     """
     if not is_plain_eager(x):
         return x, _composed(x, geometry)
-    if x.dtype == torch.float64:
-        lengths = None  # nothing is wider, and the norms alone may be rescaled
     with torch.no_grad():
         squares, scale = _sum_of_squares(x, geometry), None
-        on_cpu = x.device.type == "cpu" and x.dtype != torch.float16
-        narrow = on_cpu and not _within_range(x, squares, geometry, lengths)
+        narrow = x.device.type == "cpu" and x.dtype != torch.float16 and not _within_range(x, squares, geometry)
         if narrow and x.dtype == torch.float64:
             squares, scale = _rescaled_squares(x, geometry)
     if narrow and x.dtype != torch.float64:
@@ -123,29 +120,16 @@ def _grouped_sum(x: Tensor, groups: int) -> Tensor:
     return x if groups == x.shape[1] else x.unflatten(1, (groups, -1)).sum(2)
 
 
-def _within_range(x: Tensor, squares: Tensor, geometry: Geometry, lengths: Tensor | None) -> bool:
-    """Whether every patch is zero or so far from both ends of its dtype that n² and 1/n² may be multiplied by more.
-
-    With ``lengths`` the same must hold of n times each of them.
-    """
+def _within_range(x: Tensor, squares: Tensor, geometry: Geometry) -> bool:
+    """Whether every patch is zero or so far from both ends of its dtype that n² and 1/n² may be multiplied by more."""
     if squares.numel() == 0:
         return True
     limits = torch.finfo(squares.dtype)
     low, high = (float(bound) for bound in squares.aminmax())
-    shortest, longest = _extremes(lengths)
-    if not high * max(1.0, longest**2) < limits.max**0.75:
+    if not high < limits.max**0.75:
         return False
-    tiny = limits.tiny / limits.eps / min(1.0, shortest**2)
+    tiny = limits.tiny / limits.eps
     return low > tiny or not bool(box(_grouped_sum(x.abs(), geometry.groups), geometry)[squares <= tiny].any())
-
-
-def _extremes(lengths: Tensor | None) -> tuple[float, float]:
-    """The shortest and the longest of the filters that are not zero."""
-    there = None if lengths is None else lengths[lengths > 0]
-    if there is None or there.numel() == 0:
-        return 1.0, 1.0
-    shortest, longest = there.aminmax()
-    return float(shortest), float(longest)
 
 
 def _rescaled_squares(x: Tensor, geometry: Geometry) -> tuple[Tensor, Tensor]:
